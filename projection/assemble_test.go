@@ -1,0 +1,477 @@
+package projection_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stratamem/strata/projection"
+)
+
+// lineage drives Assemble as the runtime does: each step adds items to the log
+// and passes the epoch on.
+type lineage struct {
+	t      *testing.T
+	policy projection.Policy
+	system []projection.Item
+	tools  string
+	tail   []projection.Item
+	tok    projection.Tokenizer
+	log    *projection.Log
+	epoch  *projection.Epoch
+}
+
+func newLineage(t *testing.T) *lineage {
+	l := &lineage{t: t, tok: oddTokenizer(0)} // a token is a byte, no overhead
+	l.log = projection.NewLog(l.tok)
+	return l
+}
+
+func (l *lineage) try(layers []projection.Contribution, items ...projection.Item) (*projection.View, error) {
+	l.log.Append(items...)
+	v, err := projection.Assemble(l.t.Context(), &projection.Input{
+		Policy: &l.policy, Head: projection.NewHead(l.tok, l.system, l.tools), Layers: layers,
+		Log: l.log, Tail: l.tail, Epoch: l.epoch, Fresh: len(items) > 0,
+	})
+	if err == nil {
+		l.epoch = v.Epoch
+	}
+	return v, err
+}
+
+func (l *lineage) step(layers []projection.Contribution, items ...projection.Item) *projection.View {
+	l.t.Helper()
+	v, err := l.try(layers, items...)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return v
+}
+
+func says(layer, text string) projection.Contribution {
+	c := projection.Contribution{Layer: layer, Budget: 100_000}
+	if text != "" {
+		c.Items = []projection.Item{projection.Text(projection.System, text)}
+	}
+	return c
+}
+
+func user(text string) projection.Item      { return projection.Text(projection.User, text) }
+func assistant(text string) projection.Item { return projection.Text(projection.Assistant, text) }
+
+// show renders a view, a line an item.
+func show(v *projection.View) []string {
+	var lines []string
+	for band, it := range v.All() {
+		lines = append(lines, string(band)+" "+strings.ReplaceAll(it.Text(), "\n", "~"))
+	}
+	return lines
+}
+
+func check(t *testing.T, v *projection.View, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, show(v)); diff != "" {
+		t.Errorf("view (-want +got):\n%s", diff)
+	}
+}
+
+func TestBandsInOrder(t *testing.T) {
+	l := newLineage(t)
+	l.system = []projection.Item{projection.Text(projection.System, "be kind")}
+	l.tail = []projection.Item{projection.Text(projection.Developer, "answer in JSON")}
+	live := says("b", "now")
+	live.Placement = projection.Live
+	v := l.step([]projection.Contribution{says("a", "notes"), live}, user("hi"))
+	check(t, v,
+		"system be kind",
+		"anchor <a>~notes~</a>",
+		"history hi",
+		"live <b>~now~</b>",
+		"tail answer in JSON")
+	if v.Stable != 3 || !slices.Equal(v.Breakpoints, []int{1, 2, 3}) {
+		t.Errorf("stable %d, breakpoints %v", v.Stable, v.Breakpoints)
+	}
+	if v.Opened != "first projection" {
+		t.Errorf("opened %q", v.Opened)
+	}
+}
+
+func TestNothingAtAll(t *testing.T) {
+	v := newLineage(t).step(nil)
+	if v.Len() != 0 || v.Tokens != 0 {
+		t.Errorf("view of nothing has %d items, %d tokens", v.Len(), v.Tokens)
+	}
+}
+
+func TestClosingTagInALayerIsDefused(t *testing.T) {
+	v := newLineage(t).step([]projection.Contribution{says("a", "x</a>evil")})
+	check(t, v, `anchor <a>~x<\/a>evil~</a>`)
+}
+
+func TestUpdates(t *testing.T) {
+	l := newLineage(t)
+	big := strings.Repeat("z", 5000)
+	turn := 0
+	say := func(layers ...projection.Contribution) *projection.View {
+		turn++
+		v := l.step(layers, user(fmt.Sprint("u", turn)))
+		l.log.Append(assistant(fmt.Sprint("a", turn)))
+		return v
+	}
+	say(says("a", "one"), says("b", big))
+	check(t, say(says("a", "two"), says("b", big)), // few samples: sent, not published
+		"anchor <a>~one~</a>", "anchor <b>~"+big+"~</b>", "history u1", "history a1", "history u2",
+		"updates <a replace>~two~</a>")
+	check(t, say(says("a", "one"), says("b", big)), // back to what stands in the prefix
+		"anchor <a>~one~</a>", "anchor <b>~"+big+"~</b>", "history u1", "history a1", "history u2", "history a2", "history u3")
+	for range 9 {
+		say(says("a", "one"), says("b", big))
+	}
+	v := say(says("a", ""), says("b", big)) // changes now and then: published
+	if got := v.Layers[0].Update; got != "published" {
+		t.Fatalf("update was %q", got)
+	}
+	lines := show(v)
+	if last := lines[len(lines)-1]; last != "history <a retract/>" {
+		t.Errorf("last item is %q", last)
+	}
+	if v.Stable != v.Len() {
+		t.Errorf("stable %d of %d: nothing volatile is left", v.Stable, v.Len())
+	}
+	v = say(says("a", ""), says("b", big))
+	lines = show(v)
+	if want := []string{"history u13", "history <a retract/>", "history a13", "history u14"}; !cmp.Equal(lines[len(lines)-4:], want) {
+		t.Errorf("a published update moved: %q", lines[len(lines)-4:])
+	}
+	v = say(says("a", "three"), says("b", big))
+	lines = show(v)
+	if last := lines[len(lines)-1]; last != "history <a add>~three~</a>" {
+		t.Errorf("last item is %q", last)
+	}
+	if v.Opened != "" {
+		t.Errorf("an epoch opened: %s", v.Opened)
+	}
+}
+
+func TestDelta(t *testing.T) {
+	l := newLineage(t)
+	c := says("a", "a long list of notes")
+	l.step([]projection.Contribution{c}, user("u1"))
+	c = says("a", "a long list of notes, and one more")
+	c.Delta = func(before, now string) (string, bool) { return strings.TrimPrefix(now, before), true }
+	lines := show(l.step([]projection.Contribution{c}, user("u2")))
+	if last := lines[len(lines)-1]; last != "updates <a add>~, and one more~</a>" {
+		t.Errorf("last item is %q", last)
+	}
+}
+
+func TestWhatAlwaysChangesGoesLive(t *testing.T) {
+	l := newLineage(t)
+	var v *projection.View
+	for i := range 8 {
+		v = l.step([]projection.Contribution{says("a", strings.Repeat(fmt.Sprint(i), 2000))}, user("u"))
+	}
+	if v.Layers[0].Placement != projection.Live {
+		t.Errorf("after 8 changes in 8 turns the layer is placed %s", v.Layers[0].Placement)
+	}
+}
+
+func TestFailedRecallKeepsThePrefix(t *testing.T) {
+	l := newLineage(t)
+	l.step([]projection.Contribution{says("a", "one")}, user("u1"))
+	c := projection.Contribution{Layer: "a", Failed: true}
+	check(t, l.step([]projection.Contribution{c}, user("u2")), "anchor <a>~one~</a>", "history u1", "history u2")
+}
+
+func TestEpochOpens(t *testing.T) {
+	zero, some := 0, 5
+	for _, c := range []struct {
+		name, want string
+		change     func(l *lineage, layers []projection.Contribution) []projection.Contribution
+	}{
+		{"nothing", "", nil},
+		{"system", "system text or tools changed", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
+			l.system = []projection.Item{projection.Text(projection.System, "new")}
+			return ls
+		}},
+		{"tools", "system text or tools changed", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
+			l.tools = "search"
+			return ls
+		}},
+		{"layers", "layers changed", func(_ *lineage, ls []projection.Contribution) []projection.Contribution {
+			return append(ls, says("z", "new"))
+		}},
+		{"placement", "layers changed", func(_ *lineage, ls []projection.Contribution) []projection.Contribution {
+			ls[0].Placement = projection.Live
+			return ls
+		}},
+		{"cache miss", "the provider's cache missed", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
+			l.epoch = l.epoch.Observe(&zero)
+			return ls
+		}},
+		{"cache hit", "", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
+			l.epoch = l.epoch.Observe(&some)
+			return ls
+		}},
+		{"no word on the cache", "", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
+			l.epoch = l.epoch.Observe(nil)
+			return ls
+		}},
+		{"over budget", "history is over its budget", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
+			l.log.Append(assistant(strings.Repeat("x", 990)))
+			return ls
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLineage(t)
+			l.policy = projection.Policy{Budget: 1000, Reserve: -1}
+			layers := []projection.Contribution{says("a", "one")}
+			for range 3 {
+				l.step(layers, user("u"))
+			}
+			if c.change != nil {
+				layers = c.change(l, layers)
+			}
+			if v := l.step(layers, user("u")); v.Opened != c.want {
+				t.Errorf("opened %q, want %q", v.Opened, c.want)
+			}
+		})
+	}
+}
+
+func TestObserve(t *testing.T) {
+	zero, some := 0, 1
+	e := &projection.Epoch{Number: 1, Projections: 2}
+	if e.Observe(&zero).Missed {
+		t.Error("a miss in the first two projections counts")
+	}
+	e.Projections = 3
+	for i, want := range []bool{true, true, false, false} {
+		if e = e.Observe(&zero); e.Missed != want {
+			t.Errorf("miss %d in a row: asks for a new epoch: %v, want %v", i+1, e.Missed, want)
+		}
+		next := *e
+		next.Missed = false // as the next epoch begins
+		e = &next
+	}
+	if e = e.Observe(&some).Observe(&zero); !e.Missed {
+		t.Error("a hit does not end the silence")
+	}
+	if (*projection.Epoch)(nil).Observe(&zero) != nil {
+		t.Error("no epoch became one")
+	}
+}
+
+func TestToolPairs(t *testing.T) {
+	call, result := projection.Call, projection.Result
+	t.Run("halves are left out", func(t *testing.T) {
+		l := newLineage(t)
+		v := l.step(nil, user("u1"), call("1", "f", "{}"), result("nobody", "r"), user("u2"))
+		check(t, v, "history u1", "history u2")
+		if v.History.Unpaired != 2 {
+			t.Errorf("%d unpaired", v.History.Unpaired)
+		}
+	})
+	t.Run("a late result opens an epoch", func(t *testing.T) {
+		l := newLineage(t)
+		l.step(nil, user("u1"), call("1", "f", "{}"), call("2", "g", "{}"), result("2", "r2"))
+		v := l.step(nil, result("1", "r1"))
+		check(t, v, "history u1", "history f({})", "history g({})", "history r2", "history r1")
+		if v.Opened != "a tool result came late" {
+			t.Errorf("opened %q", v.Opened)
+		}
+	})
+	t.Run("ids may come again", func(t *testing.T) {
+		l := newLineage(t)
+		v := l.step(nil, call("1", "f", "1"), result("1", "r1"), call("1", "f", "2"), result("1", "r2"))
+		check(t, v, "history f(1)", "history r1", "history f(2)", "history r2")
+	})
+	t.Run("a cut does not part them", func(t *testing.T) {
+		l := newLineage(t)
+		l.policy = projection.Policy{Budget: 100, Reserve: -1}
+		l.log.Append(user("u1"), call("1", "f", strings.Repeat("x", 60)), result("1", strings.Repeat("r", 45)))
+		check(t, l.step(nil, user("u2")), "history u2")
+	})
+}
+
+func TestCutInBlocks(t *testing.T) {
+	l := newLineage(t)
+	l.policy = projection.Policy{Budget: 10_000, Reserve: -1}
+	cuts, turns := 0, 0
+	for i := range 200 {
+		v := l.step(nil, user(fmt.Sprintf("u%03d%s", i, strings.Repeat("u", 196))))
+		l.log.Append(assistant(strings.Repeat("a", 300)))
+		if v.History.Cut {
+			cuts++
+			if first := show(v)[0]; !strings.HasPrefix(first, "history u") {
+				t.Errorf("history was cut at %.12q, not at a user message", first)
+			}
+		}
+		if v.History.Dropped > 0 {
+			turns++
+			if 2*v.History.Tokens < v.History.Budget {
+				t.Errorf("turn %d: history has %d of %d", i, v.History.Tokens, v.History.Budget)
+			}
+		}
+	}
+	if cuts == 0 || turns/cuts < 8 {
+		t.Errorf("%d cuts in %d turns over budget", cuts, turns)
+	}
+}
+
+func TestSlidingWindow(t *testing.T) {
+	l := newLineage(t)
+	l.policy = projection.Policy{Overflow: projection.SlidingWindow, Window: 6}
+	for i := range 20 {
+		v := l.step(nil, user(fmt.Sprint("u", i)))
+		if n := v.History.Items; n > 6 || i > 6 && n < 3 {
+			t.Errorf("turn %d: %d items in a window of 6", i, n)
+		}
+		if lines := show(v); lines[len(lines)-1] != fmt.Sprint("history u", i) {
+			t.Errorf("turn %d ends with %q", i, lines[len(lines)-1])
+		}
+		l.log.Append(assistant(fmt.Sprint("a", i)))
+	}
+}
+
+func TestSummarize(t *testing.T) {
+	var asked [][]string
+	var fail error
+	l := newLineage(t)
+	l.policy = projection.Policy{
+		Budget: 1000, Reserve: -1, Overflow: projection.Summarize,
+		Summarize: func(_ context.Context, items []projection.Item, limit int) (string, error) {
+			var heard []string
+			for i := range items {
+				heard = append(heard, items[i].Text()[:4])
+			}
+			asked = append(asked, heard)
+			if fail == nil && limit != 125 {
+				t.Errorf("limit %d", limit)
+			}
+			return fmt.Sprint("until ", len(asked)), fail
+		},
+	}
+	var v *projection.View
+	say := func(i int) { v = l.step(nil, user(fmt.Sprintf("u%03d%s", i, strings.Repeat(".", 196)))) }
+	for i := range 6 {
+		say(i)
+	}
+	if want := "history <summary>~until 1~</summary>"; show(v)[0] != want {
+		t.Fatalf("view begins with %q, want %q", show(v)[0], want)
+	}
+	if len(asked) != 1 || asked[0][0] != "u000" {
+		t.Fatalf("asked to summarise %v", asked)
+	}
+	for i := 6; len(asked) < 2; i++ {
+		say(i)
+	}
+	if asked[1][0] != "<sum" {
+		t.Errorf("the previous summary is not part of the next: %v", asked[1])
+	}
+	fail = errors.New("model is down")
+	for i := 20; len(asked) < 3; i++ {
+		say(i)
+	}
+	if want := "history <summary>~until 2~</summary>"; show(v)[0] != want {
+		t.Errorf("view begins with %q, want %q", show(v)[0], want)
+	}
+	if want := []string{"history was truncated, the summariser failed: model is down"}; !cmp.Equal(v.Notes, want) {
+		t.Errorf("notes %q", v.Notes)
+	}
+}
+
+func TestRequiredLayers(t *testing.T) {
+	canon := says("canon", strings.Repeat("c", 500))
+	canon.Required, canon.Budget = true, 10
+	l := newLineage(t)
+	l.policy = projection.Policy{Budget: 600, Reserve: -1}
+	v := l.step([]projection.Contribution{says("a", strings.Repeat("a", 300)), canon}, user("hi"))
+	check(t, v, "anchor <canon>~"+strings.Repeat("c", 500)+"~</canon>", "history hi")
+	if v.Layers[0].Skipped != 1 {
+		t.Errorf("the layer that did not fit is reported as %+v", v.Layers[0])
+	}
+	l.policy.Budget = 400
+	_, err := l.try([]projection.Contribution{canon}, user("hello"))
+	var over *projection.BudgetError
+	if !errors.As(err, &over) || !errors.Is(err, projection.ErrBudget) || over.Required != 517 || over.User != 5 {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestOutputOverItsBudget(t *testing.T) {
+	c := projection.Contribution{Layer: "a", Budget: 60}
+	for i := range 4 {
+		c.Items = append(c.Items, projection.Text(projection.System, fmt.Sprintf("item %02d", i)))
+	}
+	l := newLineage(t)
+	v := l.step([]projection.Contribution{c}, user("hi"))
+	check(t, v, "anchor <a>~item 00~</a>", "anchor <a>~item 01~</a>", "anchor <a>~item 02~</a>", "history hi")
+	want := projection.LayerUse{Layer: "a", Placement: projection.Anchor, Allocated: 60, Used: 48, Yielded: 12, Items: 3, Trimmed: 1}
+	if diff := cmp.Diff(want, v.Layers[0]); diff != "" {
+		t.Error(diff)
+	}
+	huge := says("a", strings.Repeat("x", 50<<20))
+	huge.Budget = 1000
+	if v = newLineage(t).step([]projection.Contribution{huge}, user("hi")); v.Layers[0].Trimmed != 1 {
+		t.Errorf("50 MB in a budget of 1,000: %+v", v.Layers[0])
+	}
+}
+
+func TestNewestExchangeIsShortened(t *testing.T) {
+	l := newLineage(t)
+	l.policy = projection.Policy{Budget: 300, Reserve: -1}
+	v := l.step(nil, user("read both"), projection.Call("1", "read", "a"), projection.Call("2", "read", "b"),
+		projection.Result("1", strings.Repeat("1", 5000)), projection.Result("2", strings.Repeat("2", 100)))
+	lines := show(v)
+	if len(lines) != 5 || lines[0] != "history read both" {
+		t.Fatalf("view %.40q", lines)
+	}
+	for _, line := range lines[3:] {
+		if !strings.HasSuffix(line, "[shortened to fit]") {
+			t.Errorf("result %q has no mark", line)
+		}
+	}
+	if len(v.Notes) != 1 || v.Tokens > 300 {
+		t.Errorf("%d tokens, notes %q", v.Tokens, v.Notes)
+	}
+	_, err := l.try(nil, user(strings.Repeat("u", 400)))
+	if !errors.Is(err, projection.ErrBudget) {
+		t.Errorf("a user message over the cap: %v", err)
+	}
+}
+
+func TestNoAnchors(t *testing.T) {
+	l := newLineage(t)
+	l.policy.NoAnchors = true
+	check(t, l.step([]projection.Contribution{says("a", "notes")}, user("hi")), "history hi", "live <a>~notes~</a>")
+}
+
+func BenchmarkAssemble(b *testing.B) {
+	for _, n := range []int{200, 5000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			tok := projection.Estimate{}
+			log := projection.NewLog(tok)
+			for range n / 2 {
+				log.Append(user(strings.Repeat("u", 400)), assistant(strings.Repeat("a", 400)))
+			}
+			in := &projection.Input{Policy: &projection.Policy{}, Head: projection.NewHead(tok, nil, ""), Log: log, Fresh: true}
+			for i := range 5 {
+				in.Layers = append(in.Layers, says(fmt.Sprint("l", i), strings.Repeat("x", 1200)))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				v, err := projection.Assemble(b.Context(), in)
+				if err != nil {
+					b.Fatal(err)
+				}
+				in.Epoch = v.Epoch
+			}
+		})
+	}
+}

@@ -1,0 +1,127 @@
+package projection
+
+import "math/bits"
+
+// Epoch is a run of projections of one lineage with one stable prefix. It is a
+// value that [Assemble] takes and returns changed; nobody else changes it.
+// From, the positions in Ledger, Hidden, Pin and Shown are log indexes, which
+// the owner of the log translates when it stores an epoch.
+type Epoch struct {
+	Number       int         // 1 is the lineage's first
+	Projections  int         // in this epoch
+	Turns        int         // projections with new items, in the whole lineage
+	Head         string      // digest of system items and tools
+	From         int         // first item of the contiguous history
+	Summary      *Item       // stands for the log before From
+	Tracks       []Track     // per layer, in slot order
+	Ledger       []Published // updates that became part of history, in log order
+	Hidden       []int       // tool items without their other half, left out of the last view
+	Pin          int         // newest user message where it stands before From; -1 otherwise
+	Shown        int         // length of the log at the last projection
+	Stable       int         // items in the last view's stable prefix
+	StableTokens int
+	Missed       bool // the provider reported a cache miss: open anew
+	Misses       int  // in a row; at three nobody asks any more
+
+	anchors []Item // of all tracks, in order; rebuilt when nil
+}
+
+// Track is what a lineage knows of one layer's output.
+type Track struct {
+	Layer   string
+	Live    bool   // placed live in this epoch
+	Changed uint64 // a bit per sample, the newest lowest
+	Samples int    // projections that were compared with the one before, at most 64
+	Last    Output // the latest output
+	Pinned  Output // what stands in the anchor band
+	Told    Output // what the stable prefix says: Pinned, or what was published since
+}
+
+// Published is an update that became part of history.
+type Published struct {
+	At   int // it stands before the log item with this index
+	Item Item
+	Size int
+}
+
+// Observe returns the epoch with what the provider said of its cache after the
+// first round of a turn: the prompt tokens that it read from the cache, nil if
+// it said nothing. A miss opens a new epoch, unless the epoch had no more than
+// two projections, or three misses in a row show that asking is no use.
+func (e *Epoch) Observe(cacheRead *int) *Epoch {
+	if e == nil || cacheRead == nil || *cacheRead == 0 && e.Projections <= 2 {
+		return e
+	}
+	next := *e
+	switch {
+	case *cacheRead > 0:
+		next.Misses = 0
+	case next.Misses < 3:
+		next.Misses++
+		next.Missed = next.Misses < 3
+	}
+	return &next
+}
+
+// anchorItems returns the anchor band.
+func (e *Epoch) anchorItems() []Item {
+	if e.anchors == nil {
+		for i := range e.Tracks {
+			e.anchors = append(e.anchors, e.Tracks[i].Pinned.Items...)
+		}
+	}
+	return e.anchors
+}
+
+// enoughSamples is how often an output must have been compared before its
+// churn decides anything.
+const enoughSamples = 3
+
+// churn is the share of projections in which the output changed. With few
+// samples it is drawn towards one half (the rule of succession).
+func (t *Track) churn() float64 {
+	changed := float64(bits.OnesCount64(t.Changed))
+	if t.Samples < enoughSamples {
+		return (changed + 1) / float64(t.Samples+2)
+	}
+	return changed / float64(t.Samples)
+}
+
+// sample records whether the output changed.
+func (t *Track) sample(changed bool) {
+	t.Changed <<= 1
+	if changed {
+		t.Changed |= 1
+	}
+	t.Samples = min(t.Samples+1, 64)
+}
+
+// prices are the costs of a token, and how many turns a prefix is expected to
+// be of use: as many as the lineage has lasted (Lindy's law), at least 8, and at
+// most 20, for few conversations come back before a provider forgets them.
+type prices struct {
+	uncached, cached, horizon float64
+}
+
+func (p *Policy) prices(turns int) prices {
+	u, c := p.factors()
+	return prices{u, c, float64(min(max(turns, 8), 20))}
+}
+
+// publish says whether an update is billed less when it is published once and
+// carried in history than when it is sent again every turn. Carried, it costs
+// uncached once and cached for the horizon, at every change.
+func (p prices) publish(t *Track) bool {
+	return t.Samples >= enoughSamples && p.carry(t) < p.uncached
+}
+
+// carry is what a published token costs per turn.
+func (p prices) carry(t *Track) float64 {
+	return t.churn() * (p.uncached + p.cached*p.horizon)
+}
+
+// live says whether an automatic layer belongs after history: resending it
+// every turn is billed less than holding it still and publishing its changes.
+func (p prices) live(t *Track) bool {
+	return t.Samples >= enoughSamples && p.uncached < p.cached+p.carry(t)
+}

@@ -1,0 +1,247 @@
+package projection_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stratamem/strata/projection"
+)
+
+// program makes the decisions of a run: first those of the fuzz input, then
+// random ones that the input seeds.
+type program struct {
+	data []byte
+	rand *rand.Rand
+}
+
+func newProgram(data []byte) *program {
+	h := fnv.New64a()
+	h.Write(data)
+	return &program{data, rand.New(rand.NewPCG(h.Sum64(), 0))}
+}
+
+func (p *program) next(n int) int {
+	if len(p.data) == 0 {
+		return p.rand.IntN(n)
+	}
+	b := int(p.data[0])
+	p.data = p.data[1:]
+	return b % n
+}
+
+// tokenizers that a user might hand in, honest and otherwise.
+type oddTokenizer int
+
+func (o oddTokenizer) Name() string { return fmt.Sprint("odd-", int(o)) }
+
+func (o oddTokenizer) Count(text string) int {
+	switch o {
+	case 0:
+		return len(text)
+	case 1:
+		return 0
+	case 2:
+		return -len(text)
+	case 3: // not monotone: longer texts can be cheaper
+		return (len(text) * 7919) % 101
+	case 4:
+		return math.MaxInt
+	case 5:
+		return math.MinInt
+	case 6: // a hash of the content
+		n := 17
+		for i := range len(text) {
+			n = (n*31 + int(text[i])) % 257
+		}
+		return n
+	}
+	return (len(text) + 3) / 4
+}
+
+func (o oddTokenizer) CountPart(p projection.Part) int {
+	if o == 4 {
+		return math.MaxInt
+	}
+	return 85 + len(p.Data)
+}
+
+func (o oddTokenizer) Overhead() int { return int(o) - 1 }
+
+func (p *program) text() string {
+	words := []string{"a", "</l0>", "<l1 replace>", "日本語", "\xff\xfe", "\u0000", "word ", "\n", "🙂", "[shortened]"}
+	return strings.Repeat(words[p.next(len(words))], 1<<p.next(9)) + fmt.Sprint(p.next(7))
+}
+
+func (p *program) item() projection.Item {
+	switch p.next(10) {
+	case 0, 1, 2:
+		return projection.Text(projection.User, p.text())
+	case 3, 4:
+		return projection.Text(projection.Assistant, p.text())
+	case 5:
+		return projection.Call(fmt.Sprint("c", p.next(5)), "tool", p.text())
+	case 6:
+		return projection.Result(fmt.Sprint("c", p.next(5)), p.text())
+	case 7:
+		return projection.Thought(p.text())
+	case 8:
+		it := projection.Text(projection.User, p.text())
+		it.Parts = append(it.Parts, projection.Part{Type: projection.ImagePart, URL: "u"}, projection.Part{Type: projection.FilePart, Data: make([]byte, p.next(200))})
+		return it
+	}
+	return projection.Item{}
+}
+
+// FuzzAssemble runs conversations of adversarial items, tokenizers and policies
+// and checks what every view promises.
+func FuzzAssemble(f *testing.F) {
+	for i := range 300 {
+		f.Add([]byte{byte(i), byte(i >> 8)})
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 4096 {
+			return
+		}
+		p := newProgram(data)
+		tok := oddTokenizer(p.next(8))
+		policy := projection.Policy{
+			Budget:   20 + p.next(256)*(1+p.next(64)),
+			Reserve:  p.next(20) - 1,
+			Overflow: []projection.Overflow{"", projection.Truncate, projection.SlidingWindow, projection.Summarize}[p.next(4)],
+			Window:   1 + p.next(12),
+			Summarize: func(_ context.Context, items []projection.Item, _ int) (string, error) {
+				switch len(items) % 4 {
+				case 0:
+					return "", errors.New("no summary")
+				case 1:
+					return strings.Repeat("long ", 2000), nil
+				}
+				return fmt.Sprint("summary of ", len(items)), nil
+			},
+			NoAnchors: p.next(8) == 7,
+		}
+		if policy.Validate() != nil {
+			return
+		}
+		var system, tail []projection.Item
+		if p.next(2) == 1 {
+			system = append(system, projection.Text(projection.System, p.text()))
+		}
+		if p.next(4) == 3 {
+			tail = append(tail, projection.Text(projection.System, p.text()))
+		}
+		layers := make([]projection.Contribution, p.next(5))
+		budgets := make([]projection.Budget, len(layers))
+		for i := range layers {
+			layers[i].Layer = fmt.Sprint("l", i)
+			layers[i].Placement = []projection.Placement{projection.Auto, projection.Auto, projection.Anchor, projection.Live}[p.next(4)]
+			layers[i].Required = p.next(6) == 5
+			budgets[i] = projection.Budget{Min: p.next(50), Max: p.next(3) * 400}
+			if p.next(3) == 2 {
+				layers[i].Delta = func(_, now string) (string, bool) { return now[:min(3, len(now))], true }
+			}
+		}
+		head := projection.NewHead(tok, system, "")
+		log := projection.NewLog(tok)
+		var epoch *projection.Epoch
+		var stable []byte
+		for range 4 + p.next(40) {
+			fresh := 0
+			for range p.next(5) {
+				log.Append(p.item())
+				fresh++
+			}
+			alloc := projection.Allocate(policy.Cap(), head.Size(), 0, budgets)
+			for i := range layers {
+				layers[i].Budget = alloc.Layers[i]
+				layers[i].Failed = p.next(9) == 8
+				if p.next(3) == 0 {
+					layers[i].Items = nil
+					for range p.next(4) {
+						layers[i].Items = append(layers[i].Items, projection.Text(projection.User, p.text()))
+					}
+				}
+			}
+			in := &projection.Input{Policy: &policy, Head: head, Layers: layers, Log: log, Tail: tail, Epoch: epoch, Fresh: fresh > 0}
+			v, err := projection.Assemble(t.Context(), in)
+			if err != nil {
+				if !errors.Is(err, projection.ErrBudget) {
+					t.Fatal(err)
+				}
+				continue
+			}
+			again, err := projection.Assemble(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(v.AppendText(nil), again.AppendText(nil)) {
+				t.Fatal("the same input gave another view")
+			}
+			stable = checkView(t, v, tok, log, stable)
+			epoch = v.Epoch
+			if p.next(12) == 11 {
+				zero := p.next(2)
+				epoch = epoch.Observe(&zero)
+			}
+		}
+	})
+}
+
+// checkView checks one view against the promises of the package, and returns
+// the bytes of its stable prefix.
+func checkView(t *testing.T, v *projection.View, tok projection.Tokenizer, log *projection.Log, stable []byte) []byte {
+	t.Helper()
+	total, n := 0, 0
+	calls, results := map[string]int{}, map[string]int{}
+	var text, prefix []byte
+	newest := false
+	for _, it := range v.All() {
+		total += projection.Size(tok, it)
+		text = it.AppendText(text)
+		if n++; n == v.Stable {
+			prefix = bytes.Clone(text)
+		}
+		switch it.Kind {
+		case projection.ToolCall:
+			calls[it.CallID]++
+		case projection.ToolResult:
+			results[it.CallID]++
+			if results[it.CallID] > calls[it.CallID] {
+				t.Fatalf("result %q without its call before it", it.CallID)
+			}
+		case projection.Message:
+			newest = newest || it.Role == projection.User && it.Layer == "" && it.Text() == log.Query()
+		}
+	}
+	switch {
+	case total > v.Cap:
+		t.Fatalf("view of %d tokens is over its cap of %d", total, v.Cap)
+	case total != v.Tokens:
+		t.Fatalf("view says %d tokens, it has %d", v.Tokens, total)
+	case !cmp.Equal(calls, results):
+		t.Fatalf("calls %v do not match results %v", calls, results)
+	case v.Opened == "" && !bytes.HasPrefix(text, stable):
+		i := 0
+		for i < len(text) && stable[i] == text[i] {
+			i++
+		}
+		t.Fatalf("inside an epoch the stable prefix changed at byte %d:\n%.200q\n%.200q", i, stable[i:], text[i:])
+	case v.Stable > n || len(v.Breakpoints) > 4:
+		t.Fatalf("stable %d of %d items, breakpoints %v", v.Stable, n, v.Breakpoints)
+	case log.Query() != "" && !newest:
+		t.Fatal("the newest user message is not in the view")
+	}
+	if v.History.Tokens > v.History.Budget {
+		t.Fatalf("history has %d tokens, its budget is %d", v.History.Tokens, v.History.Budget)
+	}
+	return prefix
+}

@@ -1,0 +1,134 @@
+package projection
+
+import "sort"
+
+// history is the stretch of the log that a view shows, with what stands in it
+// beside the log.
+type history struct {
+	from    int
+	pin     int // newest user message where it stands before from; -1 otherwise
+	summary *Item
+	ledger  []Published
+	hidden  []int        // log indexes from from on that are left out, ascending
+	short   map[int]Item // tool results that were shortened, by log index
+	saved   int          // tokens that the shortening saved
+
+	tokens int // of all that it shows
+	items  int // log items that it shows
+	cut    bool
+}
+
+// measure fills in tokens and items.
+func (h *history) measure(a *assembly) {
+	n := a.Log.Len()
+	h.items = n - h.from - len(h.hidden)
+	h.tokens = a.Log.Size(h.from, n) - h.saved
+	for _, i := range h.hidden {
+		h.tokens -= a.Log.Size(i, i+1)
+	}
+	for i := range h.ledger {
+		h.tokens = add(h.tokens, h.ledger[i].Size)
+	}
+	if h.summary != nil {
+		h.tokens = add(h.tokens, Size(a.tok, h.summary))
+	}
+	if h.pin >= 0 {
+		h.tokens = add(h.tokens, a.Log.Size(h.pin, h.pin+1))
+		h.items++
+	}
+}
+
+// segments appends the history band to segs. The log is shared, not copied.
+func (h *history) segments(segs []Segment, log *Log) []Segment {
+	own := func(it Item) { segs = append(segs, Segment{BandHistory, []Item{it}, -1}) }
+	stretch := func(i, j int) {
+		if i < j {
+			segs = append(segs, Segment{BandHistory, log.Slice(i, j), i})
+		}
+	}
+	if h.summary != nil {
+		own(*h.summary)
+	}
+	if h.pin >= 0 {
+		stretch(h.pin, h.pin+1)
+	}
+	at := h.from
+	ledger := h.ledger
+	upTo := func(i int) {
+		for len(ledger) > 0 && ledger[0].At <= i {
+			stretch(at, max(at, ledger[0].At))
+			at = max(at, ledger[0].At)
+			own(ledger[0].Item)
+			ledger = ledger[1:]
+		}
+		stretch(at, i)
+		at = i
+	}
+	hidden := h.hidden
+	for _, i := range h.breaks() {
+		upTo(i)
+		if len(hidden) > 0 && hidden[0] == i {
+			hidden = hidden[1:]
+		} else {
+			own(h.short[i])
+		}
+		at = i + 1
+	}
+	upTo(log.Len())
+	return segs
+}
+
+// breaks returns the log indexes at which the shared stretches end: items that
+// are left out or shortened.
+func (h *history) breaks() []int {
+	if len(h.short) == 0 {
+		return h.hidden
+	}
+	b := append([]int(nil), h.hidden...)
+	for i := range h.short {
+		b = append(b, i)
+	}
+	sort.Ints(b)
+	return b
+}
+
+// overWindow returns where history must begin for the sliding window: at most
+// window items, at least half of that, at a user message if there is one.
+func overWindow(log *Log, from, window int) int {
+	n := log.Len()
+	if n-from <= window {
+		return from
+	}
+	if u := log.userAtMost(n - (window+1)/2); u >= n-window {
+		return u
+	}
+	return n - window
+}
+
+// cutAt returns where history must begin to fit budget tokens: with at least
+// half of the budget kept, so that several turns fit again, at a user message
+// if one stands in the right place. last is the newest place allowed; fits says
+// whether history that begins at i fits.
+func cutAt(log *Log, from, last, budget int, fits func(i int) bool) int {
+	n := log.Len()
+	// half is the last index from which at least half of the budget is kept.
+	half := from + sort.Search(last-from+1, func(k int) bool { return 2*log.Size(from+k, n) < budget }) - 1
+	half = max(half, from)
+	if u := log.userAtMost(half); u > from && 4*log.Size(u, n) <= 3*budget && fits(u) {
+		return u
+	}
+	if half > from && fits(half) {
+		return half
+	}
+	return half + sort.Search(last-half, func(k int) bool { return fits(half + k) })
+}
+
+// dropped returns the items that a cut from one index to another takes out of
+// view.
+func (a *assembly) dropped(from, to int, summary *Item) []Item {
+	var items []Item
+	if summary != nil {
+		items = append(items, *summary)
+	}
+	return append(items, a.Log.Slice(from, to)...)
+}

@@ -1,0 +1,145 @@
+package projection
+
+import (
+	"slices"
+	"sort"
+)
+
+// Log is the append-only sequence of items that a lineage has seen, with the
+// size of each. Appending is not safe for concurrent use; views taken from a
+// log share its items and stay valid while it grows.
+type Log struct {
+	tok   Tokenizer
+	items []Item
+	sums  []int // sums[i] is the size of items[:i]
+	mate  []int // index of the item's other half, -1 if it has none (tool calls and results)
+	open  map[string]int
+	users []int // indexes of user messages
+	lone  []int // indexes of calls without result and results without call
+}
+
+// NewLog returns an empty log whose items are measured by t.
+func NewLog(t Tokenizer) *Log {
+	return &Log{tok: t, sums: []int{0}, open: make(map[string]int)}
+}
+
+// Len returns the number of items.
+func (l *Log) Len() int { return len(l.items) }
+
+// Tokenizer returns what measures the log.
+func (l *Log) Tokenizer() Tokenizer { return l.tok }
+
+// Slice returns items from index i up to j. The items are shared: do not
+// change them.
+func (l *Log) Slice(i, j int) []Item { return l.items[i:j:j] }
+
+// Size returns the tokens of items i up to j.
+func (l *Log) Size(i, j int) int { return l.sums[j] - l.sums[i] }
+
+// Append adds items, counting each once.
+func (l *Log) Append(items ...Item) {
+	for i := range items {
+		l.AppendSized(items[i], Size(l.tok, &items[i]))
+	}
+}
+
+// AppendSized adds an item whose size is known from an earlier count by a
+// tokenizer of the same name.
+func (l *Log) AppendSized(it Item, size int) {
+	at := len(l.items)
+	l.items = append(l.items, it)
+	l.sums = append(l.sums, l.sums[at]+min(max(size, 0), maxTokens))
+	l.mate = append(l.mate, -1)
+	switch {
+	case it.Kind == ToolCall:
+		l.open[it.CallID] = at
+		l.lone = append(l.lone, at)
+	case it.Kind == ToolResult:
+		call, ok := l.open[it.CallID]
+		if !ok {
+			l.lone = append(l.lone, at)
+			break
+		}
+		l.mate[at], l.mate[call] = call, at
+		delete(l.open, it.CallID)
+		i, _ := slices.BinarySearch(l.lone, call)
+		l.lone = slices.Delete(l.lone, i, i+1)
+	case it.Kind == Message && it.Role == User:
+		l.users = append(l.users, at)
+	}
+}
+
+// Clone returns a log with the same items that grows on its own.
+func (l *Log) Clone() *Log {
+	c := &Log{
+		tok: l.tok, items: slices.Clip(l.items), sums: slices.Clip(l.sums),
+		mate: slices.Clone(l.mate), users: slices.Clip(l.users), lone: slices.Clone(l.lone),
+		open: make(map[string]int, len(l.open)),
+	}
+	for id, at := range l.open {
+		c.open[id] = at
+	}
+	return c
+}
+
+// newestUser returns the index of the newest user message, or -1.
+func (l *Log) newestUser() int {
+	if len(l.users) == 0 {
+		return -1
+	}
+	return l.users[len(l.users)-1]
+}
+
+// userAtMost returns the index of the newest user message at or before i, or -1.
+func (l *Log) userAtMost(i int) int {
+	n := sort.SearchInts(l.users, i+1)
+	if n == 0 {
+		return -1
+	}
+	return l.users[n-1]
+}
+
+// exchange returns the index at which the newest tool exchange begins: the
+// results at the end of the log with the calls before them. It is Len if the
+// log does not end in a result.
+func (l *Log) exchange() int {
+	i := len(l.items)
+	for i > 0 && l.items[i-1].Kind == ToolResult {
+		i--
+	}
+	if i == len(l.items) {
+		return i
+	}
+	for i > 0 && (l.items[i-1].Kind == ToolCall || l.items[i-1].Kind == Reasoning) {
+		i--
+	}
+	return i
+}
+
+// hidden returns the tool items from index from on whose other half is missing
+// or stands before from.
+func (l *Log) hidden(from int) []int {
+	var h []int
+	for i := from; i < len(l.items); i++ {
+		if l.halved(i, from) {
+			h = append(h, i)
+		}
+	}
+	return h
+}
+
+// halved says whether item i is a tool item without its other half, given that
+// the log before from is not shown.
+func (l *Log) halved(i, from int) bool {
+	k := l.items[i].Kind
+	return (k == ToolCall || k == ToolResult) && l.mate[i] < from
+}
+
+// Query returns the text of the newest user message, or "".
+func (l *Log) Query() string {
+	u := l.newestUser()
+	if u < 0 {
+		return ""
+	}
+	return l.items[u].Text()
+}

@@ -1,0 +1,320 @@
+package projection
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// open begins a new epoch: places the layers, cuts history if it must, and
+// builds the first view.
+func (a *assembly) open(ctx context.Context, reason string) (*View, error) {
+	prev := a.epoch
+	a.epoch = Epoch{
+		Number: prev.Number + 1, Turns: prev.Turns, Head: a.Head.digest, Pin: -1,
+		From: prev.From, Summary: prev.Summary, Misses: prev.Misses,
+	}
+	if a.epoch.From > a.Log.Len() {
+		a.epoch.From, a.epoch.Summary = 0, nil
+	}
+	a.view.Opened = reason
+	for i := range a.tracks {
+		t := &a.tracks[i]
+		t.Live = a.placeLive(i, a.price.live(t))
+		t.Pinned, t.Told = Output{}, Output{}
+	}
+
+	must, err := a.mustShow()
+	if err != nil {
+		return nil, err
+	}
+	room := a.cap - must.total()
+	anchors, anchorSize := a.place(false, &room)
+	live, liveSize := a.place(true, &room)
+
+	h := history{from: a.epoch.From, summary: a.epoch.Summary, short: must.short, saved: must.saved}
+	a.cutHistory(ctx, &h, room+must.user+must.exchange, &must)
+	a.epoch.From, a.epoch.Summary, a.epoch.Pin = h.from, h.summary, h.pin
+	a.epoch.anchors = anchors
+	fixed := a.Head.size + anchorSize + liveSize + a.tail
+	return a.finish(anchors, anchorSize, &h, live, nil, fixed), nil
+}
+
+// must is what every view shows, in tokens.
+type must struct {
+	head, user, exchange, required, tail int
+
+	newest int // index of the newest user message, -1 if there is none
+	begin  int // index at which the newest tool exchange begins, Len if there is none
+	short  map[int]Item
+	saved  int
+}
+
+func (m *must) total() int {
+	return add(add(m.head, m.user), add(m.exchange, add(m.required, m.tail)))
+}
+
+// mustShow measures what every view shows, and shortens the results of the
+// newest tool exchange if that is what it takes.
+func (a *assembly) mustShow() (must, error) {
+	l := a.Log
+	m := must{head: a.Head.size, tail: a.tail, newest: l.newestUser(), begin: l.exchange()}
+	if m.newest >= 0 {
+		m.user = l.Size(m.newest, m.newest+1)
+	}
+	for i := range a.tracks {
+		if a.Layers[i].Required && !a.Layers[i].Failed {
+			m.required = add(m.required, a.tracks[i].Last.Size)
+		}
+	}
+	var results []int
+	for i := m.begin; i < l.Len(); i++ {
+		if l.halved(i, m.begin) {
+			continue
+		}
+		m.exchange = add(m.exchange, l.Size(i, i+1))
+		if l.items[i].Kind == ToolResult {
+			results = append(results, i)
+		}
+	}
+	if over := m.total() - a.cap; over > 0 {
+		a.shorten(&m, results)
+	}
+	if m.total() > a.cap {
+		return m, &BudgetError{Cap: a.cap, System: m.head, User: m.user, Exchange: m.exchange, Required: m.required, Tail: m.tail}
+	}
+	return m, nil
+}
+
+// shorten cuts the texts of tool results, each by its share, until all that
+// must be shown fits; if that is not enough, to nothing.
+func (a *assembly) shorten(m *must, results []int) {
+	l, all := a.Log, 0
+	for _, i := range results {
+		all = add(all, l.Size(i, i+1))
+	}
+	over := m.total() - a.cap
+	for _, toNothing := range []bool{false, true} {
+		for _, i := range results {
+			if m.total() <= a.cap {
+				break
+			}
+			size := l.Size(i, i+1)
+			limit := 0
+			if !toNothing && over < all {
+				limit = mulDiv(size, all-over, all)
+			}
+			it, got := shortened(a.tok, l.items[i], size, limit)
+			was := size
+			if before, ok := m.short[i]; ok {
+				was = Size(a.tok, &before)
+			}
+			if got >= was {
+				continue
+			}
+			if m.short == nil {
+				m.short = make(map[int]Item)
+			}
+			m.short[i] = it
+			m.saved += was - got
+			m.exchange -= was - got
+		}
+	}
+	if m.saved > 0 {
+		a.view.Notes = append(a.view.Notes, fmt.Sprintf("%d tool results of the newest exchange were shortened by %d tokens", len(m.short), m.saved))
+	}
+}
+
+const cutMark = " … [shortened to fit]"
+
+// shortened returns the item with as much of its text as fits limit tokens, and
+// its size then, which may still be more. Parts that are no text go.
+func shortened(tok Tokenizer, it Item, size, limit int) (Item, int) {
+	text := it.Text()
+	for n := len(text); ; {
+		n = min(n-1, int(float64(n)*0.95*float64(max(limit, 0))/float64(max(size, 1))))
+		keep := strings.ToValidUTF8(text[:max(n, 0)], "")
+		it.Parts = []Part{{Type: TextPart, Text: keep + cutMark}}
+		size = Size(tok, &it)
+		if size <= limit || n <= 0 {
+			return it, size
+		}
+	}
+}
+
+// place fills one band with the items that fit the room, required layers first.
+func (a *assembly) place(live bool, room *int) (items []Item, tokens int) {
+	for i := range a.tracks {
+		t, c, use := &a.tracks[i], &a.Layers[i], &a.view.Layers[i]
+		if t.Live != live || c.Failed {
+			continue
+		}
+		fits := Output{Items: make([]Item, 0, len(t.Last.Items))}
+		for j := range t.Last.Items {
+			size := t.Last.Sizes[j]
+			switch {
+			case c.Required: // counted with what must be shown
+			case size <= *room:
+				*room -= size
+			default:
+				use.Skipped++
+				continue
+			}
+			fits.Items = append(fits.Items, t.Last.Items[j])
+			fits.Sizes = append(fits.Sizes, size)
+			fits.Size += size
+		}
+		use.Items, use.Used = len(fits.Items), fits.Size
+		items = append(items, fits.Items...)
+		tokens += fits.Size
+		if !live {
+			t.Pinned, t.Told = fits, t.Last
+		}
+	}
+	return items, tokens
+}
+
+// cutHistory makes history fit its budget.
+func (a *assembly) cutHistory(ctx context.Context, h *history, budget int, m *must) {
+	l, was := a.Log, h.from
+	settle := func(from int) {
+		h.from, h.pin = from, a.pin(from)
+		h.hidden = l.hidden(from)
+		h.measure(a)
+	}
+	if a.Policy.Overflow == SlidingWindow {
+		h.from = min(overWindow(l, h.from, a.Policy.Window), max(m.begin, was))
+	}
+	settle(h.from)
+	if h.tokens > budget {
+		room := budget
+		if a.Policy.Overflow == Summarize {
+			room -= budget / summaryShare
+		} else {
+			h.summary = nil
+		}
+		last := max(min(m.begin, l.Len()), h.from)
+		settle(cutAt(l, h.from, last, budget, func(i int) bool {
+			n := l.Size(i, l.Len()) - h.saved
+			if p := a.pin(i); p >= 0 {
+				n = add(n, l.Size(p, p+1))
+			}
+			return n <= room
+		}))
+	}
+	if h.cut = h.from > was; h.cut && a.Policy.Overflow == Summarize {
+		h.summary = a.summarize(ctx, a.dropped(was, h.from, h.summary), budget/summaryShare, h.summary)
+		h.measure(a)
+	}
+	if h.tokens > budget { // what must be shown leaves no room for a summary
+		h.summary = nil
+		h.measure(a)
+	}
+}
+
+// summaryShare is the part of the history budget that a summary may fill: 1/8.
+const summaryShare = 8
+
+// summarize asks the policy's function for a summary of what was dropped. If it
+// fails, history is truncated and the previous summary stays.
+func (a *assembly) summarize(ctx context.Context, dropped []Item, limit int, previous *Item) *Item {
+	text, err := callSummarizer(ctx, a.Policy.Summarize, dropped, limit)
+	if err != nil {
+		a.view.Notes = append(a.view.Notes, "history was truncated, the summariser failed: "+err.Error())
+		return previous
+	}
+	if text = strings.ToValidUTF8(text, "\uFFFD"); text == "" {
+		return nil
+	}
+	it := wrap("summary", "", text)
+	it.Layer = ""
+	size := sizeWithin(a.tok, &it, limit)
+	if size > limit {
+		if it, size = shortened(a.tok, it, size, limit); size > limit {
+			return nil
+		}
+		a.view.Notes = append(a.view.Notes, "the summary was shortened to its budget")
+	}
+	return &it
+}
+
+func callSummarizer(ctx context.Context, f Summarizer, items []Item, limit int) (text string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return f(ctx, items, limit)
+}
+
+// finish puts the bands together and closes the books.
+func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live, updates []Item, fixed int) *View {
+	v, e := a.view, &a.epoch
+	v.Tokens = add(fixed, h.tokens)
+	v.Segments = make([]Segment, 0, 6+2*len(h.ledger)+2*len(h.hidden))
+	band := func(b Band, items []Item) {
+		if len(items) > 0 {
+			v.Segments = append(v.Segments, Segment{b, items, -1})
+		}
+	}
+	band(BandSystem, a.Head.items)
+	band(BandAnchor, anchors)
+	front := len(a.Head.items) + len(anchors)
+	v.Segments = h.segments(v.Segments, a.Log)
+	band(BandLive, live)
+	band(BandUpdates, updates)
+	band(BandTail, a.Tail)
+
+	before := e.Stable
+	if v.Opened != "" {
+		before = front
+	}
+	v.Stable, v.StableTokens = front, a.Head.size+anchorSize
+	if h.pin < 0 && len(h.short) == 0 {
+		v.Stable += len(h.ledger) + h.items
+		v.StableTokens = add(v.StableTokens, h.tokens)
+		if h.summary != nil {
+			v.Stable++
+		}
+	}
+	v.Breakpoints = breakpoints(len(a.Head.items), front, before, v.Stable)
+
+	v.History = HistoryUse{
+		From: h.from, Items: h.items, Tokens: h.tokens, Budget: a.cap - fixed,
+		Dropped: h.from, Unpaired: len(h.hidden), Cut: h.cut,
+	}
+	if h.pin >= 0 {
+		v.History.Dropped--
+	}
+	for i := range a.tracks {
+		use := &v.Layers[i]
+		use.Placement = Live
+		if t := &a.tracks[i]; !t.Live {
+			use.Placement = Anchor
+			if v.Opened == "" {
+				use.Items = len(t.Pinned.Items)
+				use.Used = add(use.Used, t.Pinned.Size)
+			}
+		}
+		use.Yielded = max(use.Allocated-use.Used, 0)
+	}
+
+	e.Projections++
+	e.Tracks, e.Hidden, e.Shown = a.tracks, h.hidden, a.Log.Len()
+	e.Stable, e.StableTokens, e.Missed = v.Stable, v.StableTokens, false
+	v.Epoch = e
+	return v
+}
+
+// breakpoints returns the counts that are positive and ascending.
+func breakpoints(counts ...int) []int {
+	points := make([]int, 0, len(counts))
+	last := 0
+	for _, n := range counts {
+		if n > last {
+			points = append(points, n)
+			last = n
+		}
+	}
+	return points
+}
