@@ -156,6 +156,8 @@ func (a *assembly) mustOpen() string {
 		return "the log is not the one of the epoch"
 	case len(e.Tracks) != len(a.Layers):
 		return "layers changed"
+	case a.Log.exchange() < e.From:
+		return "the newest tool exchange begins before history"
 	case e.Pin != a.pin(e.From):
 		return "a newer message took the place of the pinned one"
 	}

@@ -32,7 +32,7 @@ func (a *assembly) open(ctx context.Context, reason string) (*View, error) {
 	anchors, anchorSize := a.place(false, &room)
 	live, liveSize := a.place(true, &room)
 
-	h := history{from: a.epoch.From, summary: a.epoch.Summary, short: must.short, saved: must.saved}
+	h := history{from: min(a.epoch.From, must.begin), summary: a.epoch.Summary, short: must.short, saved: must.saved}
 	a.cutHistory(ctx, &h, room+must.user+must.exchange, &must)
 	a.epoch.From, a.epoch.Summary, a.epoch.Pin = h.from, h.summary, h.pin
 	a.epoch.anchors = anchors
@@ -183,7 +183,7 @@ func (a *assembly) cutHistory(ctx context.Context, h *history, budget int, m *mu
 		h.measure(a)
 	}
 	if a.Policy.Overflow == SlidingWindow {
-		h.from = min(overWindow(l, h.from, a.Policy.Window), max(m.begin, was))
+		h.from = min(overWindow(l, h.from, a.Policy.Window), m.begin)
 	}
 	settle(h.from)
 	if h.tokens > budget {
@@ -193,8 +193,7 @@ func (a *assembly) cutHistory(ctx context.Context, h *history, budget int, m *mu
 		} else {
 			h.summary = nil
 		}
-		last := max(min(m.begin, l.Len()), h.from)
-		settle(cutAt(l, h.from, last, budget, func(i int) bool {
+		settle(cutAt(l, h.from, m.begin, budget, func(i int) bool {
 			n := l.Size(i, l.Len()) - h.saved
 			if p := a.pin(i); p >= 0 {
 				n = add(n, l.Size(p, p+1))
