@@ -95,33 +95,3 @@ func (t *Track) sample(changed bool) {
 	}
 	t.Samples = min(t.Samples+1, 64)
 }
-
-// prices are the costs of a token, and how many turns a prefix is expected to
-// be of use: as many as the lineage has lasted (Lindy's law), at least 8, and at
-// most 20, for few conversations come back before a provider forgets them.
-type prices struct {
-	uncached, cached, horizon float64
-}
-
-func (p *Policy) prices(turns int) prices {
-	u, c := p.factors()
-	return prices{u, c, float64(min(max(turns, 8), 20))}
-}
-
-// publish says whether an update is billed less when it is published once and
-// carried in history than when it is sent again every turn. Carried, it costs
-// uncached once and cached for the horizon, at every change.
-func (p prices) publish(t *Track) bool {
-	return t.Samples >= enoughSamples && p.carry(t) < p.uncached
-}
-
-// carry is what a published token costs per turn.
-func (p prices) carry(t *Track) float64 {
-	return t.churn() * (p.uncached + p.cached*p.horizon)
-}
-
-// live says whether an automatic layer belongs after history: resending it
-// every turn is billed less than holding it still and publishing its changes.
-func (p prices) live(t *Track) bool {
-	return t.Samples >= enoughSamples && p.uncached < p.cached+p.carry(t)
-}

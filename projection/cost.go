@@ -1,0 +1,110 @@
+package projection
+
+// prices are the costs of a token, and how many turns a prefix is expected to
+// be of use: as many as the lineage has lasted (Lindy's law), at least 8, and at
+// most 20, for few conversations come back before a provider forgets them.
+type prices struct {
+	uncached, cached, horizon float64
+}
+
+func (p *Policy) prices(turns int) prices {
+	u, c := p.factors()
+	return prices{u, c, float64(min(max(turns, 8), 20))}
+}
+
+// publish says whether an update is billed less when it is published once and
+// carried in history than when it is sent again every turn. Carried, it costs
+// uncached once and cached for the horizon, at every change.
+func (p prices) publish(t *Track) bool {
+	return t.Samples >= enoughSamples && p.carry(t) < p.uncached
+}
+
+// carry is what a published token costs per turn.
+func (p prices) carry(t *Track) float64 {
+	return t.churn() * (p.uncached + p.cached*p.horizon)
+}
+
+// live says whether an automatic layer belongs after history: resending it
+// every turn is billed less than holding it still and publishing its changes.
+func (p prices) live(t *Track) bool {
+	return t.Samples >= enoughSamples && p.uncached < p.cached+p.carry(t)
+}
+
+// bill is what a course of action costs: this view, and each one after it.
+type bill struct{ now, turn float64 }
+
+func (b bill) over(turns float64) float64 { return b.now + turns*b.turn }
+
+// cheaperAnew says whether opening an epoch now is billed less, over the
+// horizon, than this view of the present one, which has total tokens.
+func (a *assembly) cheaperAnew(h *history, total, anchorSize int) bool {
+	if !a.Fresh || !a.worn(h) {
+		return false
+	}
+	return a.billAnew(h).over(a.price.horizon) < a.billOn(h, total, anchorSize).over(a.price.horizon)
+}
+
+// worn says whether a new epoch would look different at all: a text in the
+// prefix is superseded, or a layer would change its place.
+func (a *assembly) worn(h *history) bool {
+	for i := range a.tracks {
+		t := &a.tracks[i]
+		if t.Live != a.placeLive(i, a.price.live(t)) || !t.Live && !sameText(t.Pinned.Items, t.Last.Items) {
+			return true
+		}
+	}
+	return len(h.ledger) > 0
+}
+
+// billOn is the bill of going on.
+func (a *assembly) billOn(h *history, total, anchorSize int) bill {
+	p, cached := a.price, a.Epoch.StableTokens
+	b := bill{
+		now:  p.uncached*float64(total-cached) + p.cached*float64(cached),
+		turn: p.cached * float64(a.Head.size+anchorSize+h.tokens),
+	}
+	for i := range a.tracks {
+		resent := a.tracks[i].Live || a.view.Layers[i].Update == "sent"
+		b.turn += p.changes(&a.tracks[i], resent)
+	}
+	return b
+}
+
+// billAnew is the bill of a new epoch: the history without what was published
+// in this one, behind anchors of which those before the first change are still
+// cached.
+func (a *assembly) billAnew(h *history) bill {
+	p := a.price
+	prefix, live := a.Head.size+h.tokens, 0
+	cached, unbroken := a.Head.size, true
+	for i := range h.ledger {
+		prefix -= h.ledger[i].Size
+	}
+	var b bill
+	for i := range a.tracks {
+		t := &a.tracks[i]
+		toLive := a.placeLive(i, p.live(t))
+		b.turn += p.changes(t, toLive)
+		if toLive {
+			live += t.Last.Size
+			unbroken = unbroken && len(t.Pinned.Items) == 0
+			continue
+		}
+		prefix += t.Last.Size
+		if unbroken = unbroken && sameText(t.Pinned.Items, t.Last.Items); unbroken {
+			cached += t.Pinned.Size
+		}
+	}
+	b.turn += p.cached * float64(prefix)
+	b.now = p.uncached*float64(prefix+live+a.tail-cached) + p.cached*float64(cached)
+	return b
+}
+
+// changes is what keeping the model up to date on a layer costs per turn: all
+// of it if it is sent every turn, else the changes, by the cheaper way.
+func (p prices) changes(t *Track, resent bool) float64 {
+	if resent {
+		return p.uncached * float64(t.Last.Size)
+	}
+	return min(p.carry(t), p.uncached) * float64(t.Last.Size)
+}

@@ -1,0 +1,153 @@
+// Package tiktoken counts tokens as OpenAI's models do, with the vocabularies
+// compiled into the program: nothing is downloaded, and no file is written.
+//
+// It is not an encoder: it answers how many, not which. Its one decision is to
+// leave ordinary text to github.com/pkoukk/tiktoken-go and to take from it only
+// the texts whose cost there grows with the square of their length, a long run
+// of letters, spaces or signs; those are merged here in n log n steps, to the
+// same count. A text that spells a special token such as <|endoftext|> is
+// counted as the ordinary text that it is.
+//
+// The vocabularies are large: the first [New] of an encoding takes some tenths
+// of a second and some tens of megabytes, which the process keeps. A program
+// that wants none of that uses projection.Estimate.
+package tiktoken
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"strings"
+
+	"github.com/stratamem/strata/projection"
+)
+
+// The encodings, by OpenAI's names.
+const (
+	CL100K = "cl100k_base" // GPT-4 and GPT-3.5, embeddings
+	O200K  = "o200k_base"  // GPT-4o and all that came after it
+)
+
+// ErrUnknown is in the chain of the errors of [New] and [ForModel] for a name
+// that they have no vocabulary for.
+var ErrUnknown = errors.New("no vocabulary for it")
+
+// What an item costs beside its text.
+const (
+	// overhead is three tokens that delimit a message and one for its role:
+	// tokens_per_message and the encoded role in "How to count tokens with
+	// tiktoken" of the OpenAI cookbook. The three tokens that prime the reply,
+	// once in a prompt, belong into the response reserve.
+	overhead = 4
+	// imageTokens is the most that an image costs under the tile rule of
+	// OpenAI's guide to vision at high detail: 85, and 170 for each tile of 512
+	// by 512 pixels, of which the largest admitted size (768 by 2,048) has
+	// eight. The true number needs the pixels, which an URL does not give.
+	imageTokens = 85 + 8*170
+	// fileTokens stands for a file that is given by URL.
+	fileTokens = 1024
+)
+
+// Tokenizer is a projection.Tokenizer for one encoding. It is safe for
+// concurrent use; all tokenizers of an encoding share its vocabulary.
+type Tokenizer struct {
+	name  string
+	vocab *vocabulary
+}
+
+var _ projection.Tokenizer = (*Tokenizer)(nil)
+
+// New returns the tokenizer of an encoding: [CL100K] or [O200K].
+func New(encoding string) (*Tokenizer, error) {
+	load, ok := vocabularies[encoding]
+	if !ok {
+		return nil, fmt.Errorf("open encoding %q: %w: it must be %s or %s", encoding, ErrUnknown, CL100K, O200K)
+	}
+	v, err := load()
+	if err != nil {
+		return nil, fmt.Errorf("open encoding %q: %w", encoding, err)
+	}
+	return &Tokenizer{name: encoding, vocab: v}, nil
+}
+
+// models says which encoding a family of models uses: the first that matches
+// holds.
+var models = []struct{ family, encoding string }{
+	{"gpt-5", O200K},
+	{"gpt-4o", O200K},
+	{"chatgpt-4o", O200K},
+	{"gpt-4.1", O200K},
+	{"gpt-4.5", O200K},
+	{"gpt-oss", O200K},
+	{"o1", O200K},
+	{"o3", O200K},
+	{"o4", O200K},
+	{"gpt-4", CL100K},
+	{"gpt-3.5", CL100K},
+	{"gpt-35", CL100K}, // as Azure spells it
+	{"text-embedding-3", CL100K},
+	{"text-embedding-ada-002", CL100K},
+}
+
+// ForModel returns the tokenizer of an OpenAI model, by its name as the API
+// takes it (gpt-4o-mini, o3-2025-04-16), also of a fine-tuned one (ft:gpt-4o:…)
+// or with a router's prefix (openai/gpt-5). The name of an encoding will do
+// too. For a model of another maker the error is an [ErrUnknown].
+func ForModel(model string) (*Tokenizer, error) {
+	name := strings.TrimPrefix(strings.ToLower(model), "ft:")
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	if _, ok := vocabularies[name]; ok {
+		return New(name)
+	}
+	for _, m := range models {
+		if rest, ok := strings.CutPrefix(name, m.family); ok && (rest == "" || strings.ContainsAny(rest[:1], "-.:")) {
+			return New(m.encoding)
+		}
+	}
+	return nil, fmt.Errorf("find encoding of model %q: %w: name an encoding instead (%s, %s), or use projection.Estimate",
+		model, ErrUnknown, CL100K, O200K)
+}
+
+// Name returns the name of the encoding.
+func (t *Tokenizer) Name() string { return t.name }
+
+// Count returns the tokens of text, special tokens read as ordinary text. A
+// byte that is not valid UTF-8 counts as U+FFFD does, which is what it becomes
+// in a request. The time is proportional to the length, times its logarithm at
+// worst; memory beyond some megabytes is needed only for a text with no spaces.
+func (t *Tokenizer) Count(text string) int {
+	n := 0
+	for text != "" {
+		i := cut(text)
+		n += t.vocab.count(text[:i])
+		text = text[i:]
+	}
+	return n
+}
+
+// CountPart returns the tokens of an image or a file. An image counts the most
+// that the tile rule of OpenAI's guide to vision asks for any image, 1,445: a
+// prompt that fits by this count fits. A text file by value counts its text,
+// another file a token for every four bytes, a file by URL 1,024.
+func (t *Tokenizer) CountPart(p projection.Part) int {
+	switch {
+	case p.Type == projection.ImagePart:
+		return imageTokens
+	case p.Type == projection.TextPart:
+		return t.Count(p.Text)
+	case p.URL != "" && len(p.Data) == 0:
+		return fileTokens
+	case isText(p.MediaType):
+		return t.Count(string(p.Data))
+	}
+	return (len(p.Data) + 3) / 4
+}
+
+// Overhead is four tokens an item: three that delimit a message and one for
+// its role, as in the OpenAI cookbook.
+func (t *Tokenizer) Overhead() int { return overhead }
+
+func isText(mediaType string) bool {
+	mt, _, err := mime.ParseMediaType(mediaType)
+	return err == nil && (strings.HasPrefix(mt, "text/") || mt == "application/json")
+}
