@@ -213,6 +213,14 @@ type Compacter interface {
 	Compact(ctx context.Context) error
 }
 
+// Snapshotter is the capability behind [Snapshot].
+type Snapshotter interface {
+	// Snapshot returns the store as it is at one moment, between batches. It
+	// is a store of its own, to be read and closed; writes do not reach it
+	// and it may refuse its own. Closing the engine need not close it.
+	Snapshot(ctx context.Context) (Adapter, error)
+}
+
 // Durability is what a nil error from a write promises.
 type Durability uint8
 

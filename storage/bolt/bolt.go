@@ -1,0 +1,325 @@
+// Package bolt keeps a store in one bbolt file, used by one process at a time.
+// It is the embedded default.
+//
+// It is not for several processes at once (that is storage/vault), nor for the
+// highest write rates (storage/badger). It never leaves a transaction open
+// while a caller's code runs.
+//
+// The one decision: it is a thin driver. Ordering, atomicity and recovery are
+// bbolt's; this package adds versions, checksums, index entries, grouped
+// commits, and errors that say what to do.
+//
+// # Durability
+//
+// [storage.Full] syncs twice in each commit, with fdatasync where the system
+// has it: the data before the page that points to it, and that page before the
+// call returns. It survives power loss.
+//
+// [storage.Process] leaves the syncing to the system, except when the file
+// grows and on Close. It survives kill -9: what was written is the system's.
+// After a power loss or a crash of the system the file may be damaged as a
+// whole, not only short of its last commits, because the system may have
+// written pages in any order. Keep a backup, or use Full, where that matters.
+//
+// [storage.None] is Process without the sync on Close.
+//
+// # Format
+//
+// See format.go for the file's buckets.
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/engine"
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// Options of [Open]. The zero value is the default.
+type Options struct {
+	// Durability of the writes; see the package comment.
+	Durability storage.Durability
+	// ReadOnly opens an existing store for reading, which several processes
+	// may do at once. Writes give [storage.ErrReadOnly].
+	ReadOnly bool
+	// LockWait is how long to wait for another process to close the file; 0
+	// means 5 s, negative means not at all.
+	LockWait time.Duration
+}
+
+// Store is an open file. It is safe for concurrent use.
+type Store struct {
+	path   string
+	opts   Options
+	opened time.Time
+	hub    engine.Hub
+	group  *engine.Group[[]storage.Op]
+
+	db     atomic.Pointer[bbolt.DB] // replaced by Compact
+	fields atomic.Pointer[[]string] // declared; the slice is replaced, never changed
+	closed atomic.Bool
+
+	snapshot bool   // path is the store's that this is a snapshot of
+	discard  string // a file to remove on Close
+}
+
+// Get implements [storage.Adapter].
+func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
+	value, _, err := s.GetVersion(ctx, key)
+	return value, err
+}
+
+// GetVersion implements [storage.Versioner].
+func (s *Store) GetVersion(ctx context.Context, key string) (value []byte, version storage.Version, err error) {
+	if err := storage.ValidateKey(key); err != nil {
+		return nil, "", err
+	}
+	err = s.view(ctx, func(tx *bbolt.Tx) error {
+		frame := tx.Bucket(bucketData).Get([]byte(key))
+		if frame == nil {
+			return &storage.KeyError{Op: "get", Key: key, Err: storage.ErrNotFound}
+		}
+		seq, v, ok := engine.Unseal(key, frame)
+		if !ok {
+			return s.damaged(key)
+		}
+		value, version = slices.Clone(v), engine.Version(seq)
+		return nil
+	})
+	return value, version, err
+}
+
+// Set implements [storage.Adapter].
+func (s *Store) Set(ctx context.Context, key string, value []byte) error {
+	return s.Apply(ctx, storage.Put(key, value))
+}
+
+// Delete implements [storage.Adapter].
+func (s *Store) Delete(ctx context.Context, key string) error {
+	return s.Apply(ctx, storage.Remove(key))
+}
+
+// Apply implements [storage.Batcher]. Concurrent calls share a commit.
+func (s *Store) Apply(ctx context.Context, ops ...storage.Op) error {
+	if err := storage.ValidateOps(ops); err != nil {
+		return err
+	}
+	switch {
+	case s.closed.Load():
+		return storage.ErrClosed
+	case s.opts.ReadOnly:
+		return fmt.Errorf("write %s: %w", s.path, storage.ErrReadOnly)
+	case len(ops) == 0:
+		return ctx.Err()
+	}
+	return s.group.Do(ctx, ops)
+}
+
+// List implements [storage.Adapter]. It reads a page at a time.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		span := engine.NewSpan(prefix, nil)
+		engine.Pages(ctx, 0, func(n int) (keys []string, more bool, err error) {
+			err = s.view(ctx, func(tx *bbolt.Tx) error {
+				keys = make([]string, 0, n)
+				more = walk(tx, &span, n, func(key string, _ []byte) {
+					keys = append(keys, key)
+				})
+				return nil
+			})
+			return keys, more, err
+		})(yield)
+	}
+}
+
+// Scan implements [storage.Scanner]. It reads a page at a time, so that writes
+// made meanwhile may be seen. The values of a page share memory: keeping one
+// keeps up to 64 KiB and a value. A damaged value ends it with a [*storage.CorruptError].
+func (s *Store) Scan(ctx context.Context, prefix string, opts *storage.ScanOptions) iter.Seq2[storage.Entry, error] {
+	return func(yield func(storage.Entry, error) bool) {
+		span := engine.NewSpan(prefix, opts)
+		engine.Pages(ctx, span.Limit, func(n int) (entries []storage.Entry, more bool, err error) {
+			err = s.view(ctx, func(tx *bbolt.Tx) error {
+				var p page
+				more = walk(tx, &span, n, p.add)
+				entries, err = p.entries(s)
+				return err
+			})
+			return entries, more, err
+		})(yield)
+	}
+}
+
+// Find implements [storage.Finder].
+func (s *Store) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Entry, error] {
+	return engine.Find(ctx, q, func(plan *engine.Plan, n int) (entries []storage.Entry, more bool, err error) {
+		if err := engine.ValidateQuery(q, *s.fields.Load()); err != nil {
+			return nil, false, err
+		}
+		err = s.view(ctx, func(tx *bbolt.Tx) error {
+			index, data := tx.Bucket(bucketIndex), tx.Bucket(bucketData)
+			hits := plan.Next(func() engine.Cursor { return cursor{index.Cursor()} }, n)
+			more = len(hits) == n
+			var p page
+			for _, hit := range hits {
+				frame := data.Get([]byte(hit.Key))
+				if frame == nil || hit.Verify && !matches(q, hit.Key, frame) {
+					continue
+				}
+				if p.add(hit.Key, frame); p.bytes > engine.PageBytes {
+					plan.Back(hit.Key)
+					more = true
+					break
+				}
+			}
+			entries, err = p.entries(s)
+			return err
+		})
+		return entries, more, err
+	}, s.Scan)
+}
+
+// matches tells whether a frame's document satisfies q. A damaged one does, so
+// that it is reported rather than missed.
+func matches(q storage.Query, key string, frame []byte) bool {
+	_, document, ok := engine.Unseal(key, frame)
+	return !ok || q.Match(key, document)
+}
+
+// EnsureIndex implements [storage.Finder]. Writes wait while it reads all
+// documents; it is one transaction, so that a crash leaves no half index.
+func (s *Store) EnsureIndex(ctx context.Context, fields ...string) error {
+	if err := engine.ValidateFields(fields...); err != nil {
+		return err
+	}
+	if s.closed.Load() {
+		return storage.ErrClosed
+	}
+	return s.group.Exclusive(ctx, func() error {
+		declared, added := engine.AddFields(*s.fields.Load(), fields)
+		if len(added) == 0 {
+			return nil
+		}
+		if s.opts.ReadOnly {
+			return fmt.Errorf("index %s: %w", s.path, storage.ErrReadOnly)
+		}
+		err := s.update("index", func(tx *bbolt.Tx) error { return s.declare(ctx, tx, declared, added) })
+		if err == nil {
+			s.fields.Store(&declared)
+		}
+		return err
+	})
+}
+
+// Watch implements [storage.Watcher]. It sees the changes made through this
+// Store, which are all there are: the file has one process.
+func (s *Store) Watch(ctx context.Context, prefix string) (iter.Seq2[storage.Event, error], error) {
+	return s.hub.Watch(ctx, prefix)
+}
+
+// Stats implements [storage.Statter]. Bytes is the size of the file in use.
+func (s *Store) Stats(ctx context.Context) (storage.Stats, error) {
+	st := storage.Stats{Engine: "bolt", Opened: s.opened}
+	err := s.view(ctx, func(tx *bbolt.Tx) error {
+		n, err := readCounts(tx)
+		st.Documents, st.Records = int64(n.documents), int64(n.records)
+		st.Bytes = tx.Size()
+		return err
+	})
+	if err != nil {
+		return storage.Stats{}, err
+	}
+	st.Indexes = slices.Clone(*s.fields.Load())
+	return st, nil
+}
+
+// Close implements [storage.Adapter]. It waits for the calls in progress. With
+// [storage.Process] it syncs the file.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.hub.Close()
+	return s.group.Exclusive(context.Background(), func() error {
+		db := s.db.Load()
+		var err error
+		if s.opts.Durability == storage.Process && !s.opts.ReadOnly {
+			err = db.Sync()
+		}
+		err = errors.Join(err, db.Close())
+		if s.discard != "" {
+			err = errors.Join(err, os.Remove(s.discard))
+		}
+		if err != nil {
+			return fmt.Errorf("close %s: %w", s.path, err)
+		}
+		return nil
+	})
+}
+
+// view runs f in a read transaction.
+func (s *Store) view(ctx context.Context, f func(tx *bbolt.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for {
+		db := s.db.Load()
+		err := s.guard(func() error { return db.View(f) })
+		if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+			if s.db.Load() != db {
+				continue // Compact put another in its place
+			}
+			return storage.ErrClosed
+		}
+		return err
+	}
+}
+
+// update runs f in a write transaction. Only one runs at a time, because all
+// are inside s.group.
+func (s *Store) update(op string, f func(tx *bbolt.Tx) error) error {
+	db := s.db.Load()
+	err := s.guard(func() error { return db.Update(f) })
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
+		return storage.ErrClosed
+	}
+	return fmt.Errorf("%s %s: %w", op, s.path, diskError(err))
+}
+
+// guard turns what bbolt does on damaged pages into an error: it panics, or
+// reads beyond the end of a file that was cut short.
+func (s *Store) guard(f func() error) error { return guard(s.path, f) }
+
+func guard(path string, f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = &storage.CorruptError{Path: path, Reason: fmt.Sprint(r), Repair: repairFile}
+		}
+	}()
+	return f()
+}
+
+// damaged is the error of a value whose checksum does not agree.
+func (s *Store) damaged(key string) error {
+	return &storage.CorruptError{Path: s.path, Key: key, Reason: reasonChecksum, Repair: repairValue}
+}
+
+const (
+	reasonChecksum = "checksum of the value does not agree"
+	repairValue    = "check the store for more damage, then set or delete the key, or restore a backup"
+	repairFile     = "close the store, keep a copy of the file, and restore a backup"
+)

@@ -1,0 +1,125 @@
+package bolt
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	"github.com/stratamem/strata/storage"
+	"go.etcd.io/bbolt"
+)
+
+// The file has three buckets:
+//
+//	strata   what the file is
+//	  format   {"format":"strata-bolt","version":1}
+//	  fields   the declared fields, a sorted JSON list
+//	  counts   documents, then records: 8 bytes each, big-endian
+//	data     key → frame of package engine: sequence number, CRC-32C, value
+//	index    entry of package engine → nothing
+//
+// The bucket sequence of data is the number of the last write. It never goes
+// back, so that no version is used twice.
+//
+// Another version of the format has another number. A program opens the
+// versions up to its own and refuses newer ones.
+var (
+	bucketStrata = []byte("strata")
+	bucketData   = []byte("data")
+	bucketIndex  = []byte("index")
+
+	keyFormat = []byte("format")
+	keyFields = []byte("fields")
+	keyCounts = []byte("counts")
+)
+
+const (
+	formatName    = "strata-bolt"
+	formatVersion = 1
+)
+
+type format struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+}
+
+// initialize makes the buckets of an empty file.
+func initialize(tx *bbolt.Tx) error {
+	for _, name := range [][]byte{bucketStrata, bucketData, bucketIndex} {
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(format{formatName, formatVersion})
+	if err != nil {
+		return err
+	}
+	if err := tx.Bucket(bucketStrata).Put(keyFormat, text); err != nil {
+		return err
+	}
+	return writeFields(tx, []string{})
+}
+
+// recognize tells whether the file is one of ours, of a version we read.
+func recognize(tx *bbolt.Tx, path string) error {
+	alien := &storage.FormatError{Path: path, Reason: "is a bbolt file of another program: open another file"}
+	b := tx.Bucket(bucketStrata)
+	if b == nil {
+		return alien
+	}
+	var f format
+	if err := json.Unmarshal(b.Get(keyFormat), &f); err != nil || f.Format != formatName {
+		return alien
+	}
+	if f.Version > formatVersion {
+		return &storage.FormatError{Path: path, Newer: true, Reason: fmt.Sprintf(
+			"has format version %d, newer than the %d this program reads: use a newer one", f.Version, formatVersion)}
+	}
+	if tx.Bucket(bucketData) == nil || tx.Bucket(bucketIndex) == nil {
+		return &storage.CorruptError{Path: path, Reason: "a bucket is missing", Repair: repairFile}
+	}
+	return nil
+}
+
+func readFields(tx *bbolt.Tx, path string) ([]string, error) {
+	var fields []string
+	if err := json.Unmarshal(tx.Bucket(bucketStrata).Get(keyFields), &fields); err != nil {
+		return nil, &storage.CorruptError{Path: path, Reason: "the declared fields cannot be read", Repair: repairFile}
+	}
+	return fields, nil
+}
+
+func writeFields(tx *bbolt.Tx, fields []string) error {
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(bucketStrata).Put(keyFields, text)
+}
+
+// counts is how many keys of each kind there are.
+type counts struct{ documents, records uint64 }
+
+// of returns the count that key belongs to.
+func (n *counts) of(key string) *uint64 {
+	if storage.IsDocument(key) {
+		return &n.documents
+	}
+	return &n.records
+}
+
+func readCounts(tx *bbolt.Tx) (counts, error) {
+	b := tx.Bucket(bucketStrata).Get(keyCounts)
+	switch len(b) {
+	case 0:
+		return counts{}, nil
+	case 16:
+		return counts{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])}, nil
+	}
+	return counts{}, &storage.CorruptError{Path: tx.DB().Path(), Reason: "the counts cannot be read", Repair: repairFile}
+}
+
+func writeCounts(tx *bbolt.Tx, n counts) error {
+	b := binary.BigEndian.AppendUint64(nil, n.documents)
+	return tx.Bucket(bucketStrata).Put(keyCounts, binary.BigEndian.AppendUint64(b, n.records))
+}

@@ -1,0 +1,55 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/stratamem/strata/storage"
+	"go.etcd.io/bbolt"
+)
+
+// Snapshot implements [storage.Snapshotter]. It copies the file to another
+// beside it, which is gone when the snapshot is closed, so that reading it
+// slowly holds up nobody; there must be room for both. Of a store that is open
+// read-only, and so by everyone, it copies nothing.
+func (s *Store) Snapshot(ctx context.Context) (storage.Adapter, error) {
+	if s.closed.Load() {
+		return nil, storage.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	read := &Options{ReadOnly: true}
+	if s.opts.ReadOnly && !s.snapshot {
+		same, err := Open(ctx, s.path, read)
+		if err != nil {
+			return nil, fmt.Errorf("snapshot: %w", err)
+		}
+		return same, nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(s.path), filepath.Base(s.path)+".snapshot.*")
+	if err != nil {
+		return nil, fmt.Errorf("snapshot: %w", diskError(err))
+	}
+	err = s.view(ctx, func(tx *bbolt.Tx) error {
+		_, err := tx.WriteTo(f)
+		return err
+	})
+	if err = errors.Join(err, f.Close()); err != nil {
+		err = fmt.Errorf("snapshot: %w", diskError(err))
+		return nil, errors.Join(err, os.Remove(f.Name()))
+	}
+	still, err := Open(ctx, f.Name(), read)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("snapshot: %w", err), os.Remove(f.Name()))
+	}
+	// Where an open file may be unlinked, a crash leaves nothing of it.
+	if os.Remove(f.Name()) != nil {
+		still.discard = f.Name()
+	}
+	still.path, still.snapshot = s.path, true // what its errors name
+	return still, nil
+}

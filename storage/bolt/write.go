@@ -1,0 +1,221 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/engine"
+	"go.etcd.io/bbolt"
+)
+
+// mostGroup is how many bytes of keys and values share a commit.
+const mostGroup = 16 << 20
+
+func weigh(ops []storage.Op) int {
+	n := 0
+	for i := range ops {
+		n += len(ops[i].Key) + len(ops[i].Value)
+	}
+	return n
+}
+
+// errNothing rolls back a transaction in which every batch was refused.
+var errNothing = errors.New("nothing to commit")
+
+// commit makes all batches durable in one transaction, in order. A batch whose
+// precondition fails is left out; an error of the file is everyone's.
+func (s *Store) commit(batches [][]storage.Op) []error {
+	errs := make([]error, len(batches))
+	var events []storage.Event
+	err := s.update("write", func(tx *bbolt.Tx) error {
+		w, err := newWriter(tx, *s.fields.Load())
+		if err != nil {
+			return err
+		}
+		w.watched = s.hub.Watched()
+		any := false
+		for i, ops := range batches {
+			if errs[i] = w.test(ops); errs[i] != nil {
+				continue
+			}
+			if err := w.make(ops); err != nil {
+				return err
+			}
+			any = true
+		}
+		if !any {
+			return errNothing
+		}
+		events = w.events
+		return w.finish()
+	})
+	switch {
+	case errors.Is(err, errNothing):
+	case err != nil:
+		for i := range errs {
+			if errs[i] == nil {
+				errs[i] = err
+			}
+		}
+	default:
+		s.hub.Publish(events...)
+	}
+	return errs
+}
+
+// writer makes changes in a transaction.
+type writer struct {
+	tx          *bbolt.Tx
+	data, index *bbolt.Bucket
+	fields      []string
+	before, now counts
+	watched     bool
+	events      []storage.Event
+}
+
+func newWriter(tx *bbolt.Tx, fields []string) (*writer, error) {
+	n, err := readCounts(tx)
+	return &writer{
+		tx: tx, data: tx.Bucket(bucketData), index: tx.Bucket(bucketIndex),
+		fields: fields, before: n, now: n,
+	}, err
+}
+
+// test tells whether the preconditions hold.
+func (w *writer) test(ops []storage.Op) error {
+	for i := range ops {
+		op := &ops[i]
+		if op.Check && !engine.IsVersion(op.If, engine.Seq(w.data.Get([]byte(op.Key)))) {
+			return &storage.ConflictError{Key: op.Key}
+		}
+	}
+	return nil
+}
+
+func (w *writer) make(ops []storage.Op) error {
+	for i := range ops {
+		op := &ops[i]
+		old := w.data.Get([]byte(op.Key))
+		var err error
+		switch {
+		case !op.Delete:
+			err = w.put(op, old)
+		case old != nil:
+			err = w.remove(op, old)
+		default:
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if w.watched {
+			kind := storage.EventSet
+			if op.Delete {
+				kind = storage.EventDelete
+			}
+			w.events = append(w.events, storage.Event{Kind: kind, Key: op.Key})
+		}
+	}
+	return nil
+}
+
+func (w *writer) put(op *storage.Op, old []byte) error {
+	if old == nil {
+		*w.now.of(op.Key)++
+	}
+	if err := w.reindex(op.Key, old, op.Value); err != nil {
+		return err
+	}
+	seq, err := w.data.NextSequence()
+	if err != nil {
+		return err
+	}
+	return w.data.Put([]byte(op.Key), engine.Seal(op.Key, seq, op.Value))
+}
+
+func (w *writer) remove(op *storage.Op, old []byte) error {
+	*w.now.of(op.Key)--
+	if err := w.reindex(op.Key, old, nil); err != nil {
+		return err
+	}
+	return w.data.Delete([]byte(op.Key))
+}
+
+// reindex replaces the index entries of a document; an empty one is none.
+func (w *writer) reindex(key string, oldFrame, document []byte) error {
+	if len(w.fields) == 0 || !storage.IsDocument(key) {
+		return nil
+	}
+	var before []string
+	if oldFrame != nil {
+		_, old, ok := engine.Unseal(key, oldFrame)
+		if ok {
+			before = engine.Entries(key, old, w.fields)
+		} else {
+			before = w.entriesOf(key)
+		}
+	}
+	removed, added := engine.Diff(before, engine.Entries(key, document, w.fields))
+	for _, entry := range removed {
+		if err := w.index.Delete([]byte(entry)); err != nil {
+			return err
+		}
+	}
+	for _, entry := range added {
+		if err := w.index.Put([]byte(entry), []byte{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entriesOf looks for the entries of a document whose value is damaged, in the
+// whole index.
+func (w *writer) entriesOf(key string) []string {
+	var entries []string
+	c := w.index.Cursor()
+	for entry, _ := c.First(); entry != nil; entry, _ = c.Next() {
+		if !bytes.HasSuffix(entry, []byte(key)) {
+			continue
+		}
+		if k, ok := engine.EntryKey(entry); ok && k == key {
+			entries = append(entries, string(entry))
+		}
+	}
+	return entries
+}
+
+func (w *writer) finish() error {
+	if w.now == w.before {
+		return nil
+	}
+	return writeCounts(w.tx, w.now)
+}
+
+// declare adds fields to the index: the entries of all documents, in order.
+func (s *Store) declare(ctx context.Context, tx *bbolt.Tx, declared, added []string) error {
+	var entries []string
+	c := tx.Bucket(bucketData).Cursor()
+	for k, frame := c.Seek([]byte{'a'}); k != nil; k, frame = c.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		key := string(k)
+		_, document, ok := engine.Unseal(key, frame)
+		if !ok {
+			return s.damaged(key)
+		}
+		entries = append(entries, engine.Entries(key, document, added)...)
+	}
+	slices.Sort(entries)
+	index := tx.Bucket(bucketIndex)
+	for _, entry := range entries {
+		if err := index.Put([]byte(entry), []byte{}); err != nil {
+			return err
+		}
+	}
+	return writeFields(tx, declared)
+}

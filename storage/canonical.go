@@ -1,0 +1,106 @@
+package storage
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Canonical returns the one form of a JSON value that digests are taken of:
+// the names of objects sorted by their bytes, no white space, number literals
+// as they were written, strings with the fewest escapes (\" \\ \b \f \n \r \t,
+// \u00xx for other control characters; no HTML escaping). It refuses with an
+// [*InvalidError] what documents may not contain.
+func Canonical(json []byte) ([]byte, error) {
+	if rule := jsonRule(json); rule != "" {
+		return nil, &InvalidError{Rule: rule}
+	}
+	s := scanner{data: json}
+	n := s.tree()
+	return n.canonical(make([]byte, 0, len(json))), nil
+}
+
+// node is a JSON value whose objects can be sorted before it is written. A tree
+// keeps [Canonical] linear in the depth of the value.
+type node struct {
+	name    []byte // decoded; of a member of an object
+	literal []byte // of a scalar
+	open    byte   // '{' or '[', or 0 for a scalar
+	inner   []node
+}
+
+// tree reads the value at pos and stops after it.
+func (s *scanner) tree() node {
+	s.space()
+	n := node{open: s.peek()}
+	if n.open != '{' && n.open != '[' {
+		return node{literal: s.skip()}
+	}
+	s.pos++
+	for s.more() {
+		var name []byte
+		if n.open == '{' {
+			name = decode(s.literal())
+			s.space()
+			s.pos++ // the colon
+		}
+		value := s.tree()
+		value.name = name
+		n.inner = append(n.inner, value)
+	}
+	if n.open == '{' {
+		slices.SortFunc(n.inner, func(a, b node) int { return bytes.Compare(a.name, b.name) })
+	}
+	return n
+}
+
+// canonical appends the canonical form of n.
+func (n *node) canonical(out []byte) []byte {
+	switch {
+	case n.open != 0:
+		out = append(out, n.open)
+		for i := range n.inner {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			if n.open == '{' {
+				out = append(appendString(out, n.inner[i].name), ':')
+			}
+			out = n.inner[i].canonical(out)
+		}
+		return append(out, n.open+2) // the closing bracket, two further in ASCII
+	case n.literal[0] == '"':
+		return appendString(out, decode(n.literal))
+	}
+	return append(out, n.literal...)
+}
+
+// appendString appends text as a string literal with the fewest escapes.
+func appendString(out, text []byte) []byte {
+	out = append(out, '"')
+	from := 0 // what is before is written
+	for i, c := range text {
+		if c >= 0x20 && c != '"' && c != '\\' {
+			continue
+		}
+		out = append(out, text[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			out = append(out, '\\', c)
+		case '\b':
+			out = append(out, '\\', 'b')
+		case '\f':
+			out = append(out, '\\', 'f')
+		case '\n':
+			out = append(out, '\\', 'n')
+		case '\r':
+			out = append(out, '\\', 'r')
+		case '\t':
+			out = append(out, '\\', 't')
+		default:
+			out = append(out, '\\', 'u', '0', '0', "0123456789abcdef"[c>>4], "0123456789abcdef"[c&15])
+		}
+	}
+	out = append(out, text[from:]...)
+	return append(out, '"')
+}

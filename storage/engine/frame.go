@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+// A stored value is framed as
+//
+//	sequence number   8 bytes, big-endian: its version
+//	CRC-32C           4 bytes, big-endian: of the key, the sequence number and the value
+//	value
+//
+// The key is under the checksum so that a value that ends up under another key
+// is found too.
+const frameHead = 12
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Seal frames a value. The frame shares nothing with value.
+func Seal(key string, seq uint64, value []byte) []byte {
+	frame := make([]byte, frameHead+len(value))
+	binary.BigEndian.PutUint64(frame, seq)
+	copy(frame[frameHead:], value)
+	binary.BigEndian.PutUint32(frame[8:], checksum(key, frame))
+	return frame
+}
+
+// Unseal returns the sequence number and the value, which is part of frame,
+// and false if the checksum does not agree.
+func Unseal(key string, frame []byte) (seq uint64, value []byte, ok bool) {
+	if len(frame) < frameHead || binary.BigEndian.Uint32(frame[8:]) != checksum(key, frame) {
+		return 0, nil, false
+	}
+	return binary.BigEndian.Uint64(frame), frame[frameHead:], true
+}
+
+// Seq returns the sequence number of a frame without verifying it; 0, which
+// stands for absent, of no frame.
+func Seq(frame []byte) uint64 {
+	if len(frame) < frameHead {
+		return 0
+	}
+	return binary.BigEndian.Uint64(frame)
+}
+
+func checksum(key string, frame []byte) uint32 {
+	var b [128]byte
+	sum := crc32.Update(0, castagnoli, append(b[:0], key...))
+	sum = crc32.Update(sum, castagnoli, frame[:8])
+	return crc32.Update(sum, castagnoli, frame[frameHead:])
+}

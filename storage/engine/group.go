@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// Group lets concurrent writers share a commit. Who comes first commits at
+// once; those who come while a commit runs wait, and the first of them then
+// commits for all of them. There is no timer and no goroutine: a lone writer
+// never waits, and groups grow just as commits get slower.
+type Group[R any] struct {
+	commit func([]R) []error
+	weigh  func(R) int
+	most   int
+
+	mu      sync.Mutex
+	busy    bool // someone leads
+	waiting []*request[R]
+}
+
+type request[R any] struct {
+	r     R
+	alone func() error // of Exclusive; r is not set
+	err   error
+	done  bool          // err is the outcome; who is woken and not done leads
+	wake  chan struct{} // gets one token
+}
+
+// NewGroup returns a group whose commit makes the changes of all requests
+// durable together. It returns an error for each request: the failed
+// precondition of one is no error of the others. Its calls do not overlap and
+// must not panic. weigh says how much of most a request takes; a single
+// request may take more than most.
+func NewGroup[R any](most int, weigh func(R) int, commit func(requests []R) []error) *Group[R] {
+	return &Group[R]{commit: commit, weigh: weigh, most: most}
+}
+
+// Do commits r, alone or with others. If ctx ends before a commit took r,
+// nothing changes and the error is ctx's; after that the outcome is waited for.
+func (g *Group[R]) Do(ctx context.Context, r R) error {
+	return g.enter(ctx, &request[R]{r: r})
+}
+
+// Exclusive runs f in its turn, while no commit runs.
+func (g *Group[R]) Exclusive(ctx context.Context, f func() error) error {
+	return g.enter(ctx, &request[R]{alone: f})
+}
+
+func (g *Group[R]) enter(ctx context.Context, w *request[R]) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	if !g.busy {
+		g.busy = true
+		g.mu.Unlock()
+		return g.lead(w)
+	}
+	w.wake = make(chan struct{}, 1)
+	g.waiting = append(g.waiting, w)
+	g.mu.Unlock()
+	select {
+	case <-w.wake:
+	case <-ctx.Done():
+		if g.withdraw(w) {
+			return ctx.Err()
+		}
+		<-w.wake
+	}
+	if w.done {
+		return w.err
+	}
+	if err := ctx.Err(); err != nil {
+		g.pass()
+		return err
+	}
+	return g.lead(w)
+}
+
+// withdraw takes w out of the queue, unless someone took it already.
+func (g *Group[R]) withdraw(w *request[R]) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.waiting, w)
+	if i < 0 {
+		return false
+	}
+	g.waiting = slices.Delete(g.waiting, i, i+1)
+	return true
+}
+
+// lead commits w and those that wait with it, and hands over.
+func (g *Group[R]) lead(w *request[R]) error {
+	defer g.pass()
+	if w.alone != nil {
+		return w.alone()
+	}
+	others := g.take(g.weigh(w.r))
+	requests := make([]R, 1, 1+len(others))
+	requests[0] = w.r
+	for _, o := range others {
+		requests = append(requests, o.r)
+	}
+	errs := g.commit(requests)
+	for i, o := range others {
+		o.err, o.done = errs[i+1], true
+		o.wake <- struct{}{}
+	}
+	return errs[0]
+}
+
+// take removes from the queue what shares a commit that weighs so much already.
+func (g *Group[R]) take(weight int) []*request[R] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := 0
+	for n < len(g.waiting) && g.waiting[n].alone == nil {
+		if weight += g.weigh(g.waiting[n].r); weight > g.most {
+			break
+		}
+		n++
+	}
+	taken := slices.Clone(g.waiting[:n])
+	g.waiting = slices.Delete(g.waiting, 0, n)
+	return taken
+}
+
+// pass makes the next in the queue lead.
+func (g *Group[R]) pass() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.waiting) == 0 {
+		g.busy = false
+		return
+	}
+	next := g.waiting[0]
+	g.waiting = slices.Delete(g.waiting, 0, 1)
+	next.wake <- struct{}{}
+}

@@ -1,0 +1,212 @@
+package engine
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// Cursor walks over the index entries of one moment, in byte order. What it
+// returns is valid until its next call; nil is the end.
+type Cursor interface {
+	// Seek goes to the first entry that is not before from.
+	Seek(from []byte) []byte
+	// Next goes to the entry after the one that Seek or Next returned.
+	Next() []byte
+}
+
+// Hit is the key of a document that matches a query, or may match: then Verify
+// is set and the document must pass [storage.Query.Match].
+type Hit struct {
+	Key    string
+	Verify bool
+}
+
+// Plan answers a query with at least one condition on a field, a page of keys
+// at a time. Between pages the index may change.
+type Plan struct {
+	q      storage.Query
+	fields []string // of the equalities
+	after  string
+	ranged []Hit // all hits of the range, in key order, once they were collected
+	listed bool
+	stale  bool
+}
+
+// NewPlan returns the plan of q.
+func NewPlan(q storage.Query) *Plan {
+	p := &Plan{q: q}
+	for field := range q.Equal {
+		p.fields = append(p.fields, field)
+	}
+	slices.Sort(p.fields)
+	return p
+}
+
+// Next returns up to n more hits, in key order; fewer than n are the last.
+// cursor makes a cursor over the index as it is now.
+func (p *Plan) Next(cursor func() Cursor, n int) []Hit {
+	lists := make([]posting, 0, len(p.fields)+1)
+	for _, field := range p.fields {
+		value := p.q.Equal[field]
+		lists = append(lists, &equal{
+			c:      cursor(),
+			prefix: appendPosting(nil, field, value),
+			verify: len(value) > maxIndexed,
+		})
+	}
+	if p.q.Range != nil {
+		if !p.listed {
+			p.ranged, p.listed = collect(cursor(), *p.q.Range, p.q.Prefix), true
+		}
+		lists = append(lists, &list{hits: p.ranged, stale: p.stale})
+		p.stale = true
+	}
+	from := p.q.Prefix
+	if p.after != "" {
+		from = p.after + "\x00" // the key that comes right after
+	}
+	var hits []Hit
+	for len(hits) < n {
+		hit, ok := meet(lists, from)
+		if !ok || !strings.HasPrefix(hit.Key, p.q.Prefix) {
+			break
+		}
+		hits = append(hits, hit)
+		p.after = hit.Key
+		from = hit.Key + "\x00"
+	}
+	return hits
+}
+
+// Back makes the next page begin after key, one of the hits, because an engine
+// has read enough for now.
+func (p *Plan) Back(key string) { p.after = key }
+
+// posting is the documents of one condition, in key order.
+type posting interface {
+	// seek returns the first hit whose key is not before from.
+	seek(from string) (Hit, bool)
+}
+
+// meet returns the first hit that is in all lists and not before from.
+func meet(lists []posting, from string) (Hit, bool) {
+	for {
+		met := Hit{Key: from}
+		for _, l := range lists {
+			hit, ok := l.seek(met.Key)
+			if !ok {
+				return Hit{}, false
+			}
+			met.Key = hit.Key
+			met.Verify = met.Verify || hit.Verify
+		}
+		if met.Key == from {
+			return met, true
+		}
+		from = met.Key // beyond what the first lists were asked for
+	}
+}
+
+// equal is the posting of one value.
+type equal struct {
+	c      Cursor
+	prefix []byte
+	verify bool
+	last   string // key the cursor stands on, while placed
+	placed bool
+	seeker []byte
+}
+
+func (e *equal) seek(from string) (Hit, bool) {
+	if e.placed && e.last >= from {
+		return Hit{e.last, e.verify}, true
+	}
+	// The next entry is most often the one that is wanted.
+	if e.placed {
+		if entry := e.c.Next(); entry == nil || !bytes.HasPrefix(entry, e.prefix) {
+			return Hit{}, false
+		} else if key := string(entry[len(e.prefix):]); key >= from {
+			e.last = key
+			return Hit{key, e.verify}, true
+		}
+	}
+	e.seeker = append(append(e.seeker[:0], e.prefix...), from...)
+	entry := e.c.Seek(e.seeker)
+	if entry == nil || !bytes.HasPrefix(entry, e.prefix) {
+		return Hit{}, false
+	}
+	e.last, e.placed = string(entry[len(e.prefix):]), true
+	return Hit{e.last, e.verify}, true
+}
+
+// list is a posting that was collected, perhaps from an earlier index.
+type list struct {
+	hits  []Hit
+	stale bool
+}
+
+func (l *list) seek(from string) (Hit, bool) {
+	i, _ := slices.BinarySearchFunc(l.hits, from, func(h Hit, key string) int { return strings.Compare(h.Key, key) })
+	l.hits = l.hits[i:]
+	if len(l.hits) == 0 {
+		return Hit{}, false
+	}
+	return Hit{l.hits[0].Key, l.hits[0].Verify || l.stale}, true
+}
+
+// collect gathers the hits of a range. Its entries are in the order of values,
+// so that all must be seen before the first key is known.
+func collect(c Cursor, r storage.Range, prefix string) []Hit {
+	field := appendField(nil, r.Field)
+	from := r.From
+	if len(from) > maxIndexed {
+		from = from[:maxIndexed]
+	}
+	low := appendEscaped(slices.Clone(field), from)
+	// A cut value v stands as its first bytes p ≤ v: it may lie in the range
+	// if p does not reach To, whatever follows.
+	high := appendEscaped(slices.Clone(field), r.To)
+	var hits []Hit
+	var value []byte
+	for entry := c.Seek(low); entry != nil && bytes.HasPrefix(entry, field); entry = c.Next() {
+		escaped, key, cut, ok := splitEntry(entry)
+		if !ok || !bytes.HasPrefix(key, []byte(prefix)) {
+			continue
+		}
+		if r.To != "" && bytes.Compare(entry[:len(field)+len(escaped)], high) >= 0 {
+			break
+		}
+		if !cut {
+			if value = unescape(value[:0], escaped); !r.Contains(string(value)) {
+				continue
+			}
+		}
+		hits = append(hits, Hit{string(key), cut})
+	}
+	slices.SortFunc(hits, func(a, b Hit) int {
+		if c := strings.Compare(a.Key, b.Key); c != 0 {
+			return c
+		}
+		if a.Verify == b.Verify {
+			return 0
+		}
+		if b.Verify {
+			return -1
+		}
+		return 1
+	})
+	// Of several values of a document a whole one is enough: it sorts first.
+	return slices.CompactFunc(hits, func(a, b Hit) bool { return a.Key == b.Key })
+}
+
+func unescape(out, escaped []byte) []byte {
+	for i := 0; i < len(escaped); i++ {
+		if out = append(out, escaped[i]); escaped[i] == 0 {
+			i++
+		}
+	}
+	return out
+}

@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"strconv"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// Version makes a version of a store's sequence number, which counts writes
+// and starts at 1, so that a key that is deleted and set again has a new one.
+// The number 0 stands for absent.
+func Version(seq uint64) storage.Version {
+	if seq == 0 {
+		return ""
+	}
+	return storage.Version(strconv.FormatUint(seq, 36))
+}
+
+// IsVersion tells whether v is the version of seq. It does not allocate.
+func IsVersion(v storage.Version, seq uint64) bool {
+	if seq == 0 {
+		return v == ""
+	}
+	var b [13]byte // 36^13 > 2^64
+	return string(strconv.AppendUint(b[:0], seq, 36)) == string(v)
+}
+
+// PrefixEnd returns the first key after all keys with the prefix, or "" if
+// there is none.
+func PrefixEnd(prefix string) string {
+	end := []byte(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i] < 0xFF {
+			end[i]++
+			return string(end[:i+1])
+		}
+	}
+	return ""
+}

@@ -1,0 +1,66 @@
+package storage_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/mem"
+)
+
+// A batch with a precondition is how concurrent writers keep each other's
+// changes.
+func ExampleApply() {
+	ctx := context.Background()
+	store := mem.New()
+	defer store.Close()
+
+	key := "insight/" + storage.Join("prompt caching")
+	if err := store.Set(ctx, key, []byte(`{"status":"draft"}`)); err != nil {
+		log.Fatal(err)
+	}
+	_, version, err := storage.GetVersion(ctx, store, key)
+	if err != nil {
+		log.Fatal(err)
+	}
+	promote := storage.Put(key, []byte(`{"status":"active"}`)).IfVersion(version)
+	fmt.Println(storage.Apply(ctx, store, promote, storage.Put("_history/1", []byte("promoted"))))
+
+	// The version is another one now: the same again changes nothing.
+	err = storage.Apply(ctx, store, promote)
+	fmt.Println(errors.Is(err, storage.ErrConflict), err)
+	// Output:
+	// <nil>
+	// true apply "insight/prompt caching": precondition failed
+}
+
+// Documents are found by the fields that are declared.
+func ExampleFind() {
+	ctx := context.Background()
+	store := mem.New()
+	defer store.Close()
+
+	if err := storage.EnsureIndex(ctx, store, "status", "tags"); err != nil {
+		log.Fatal(err)
+	}
+	for key, document := range map[string]string{
+		"insight/a": `{"status":"active","tags":["cache","cost"]}`,
+		"insight/b": `{"status":"draft","tags":["cache"]}`,
+		"task/a":    `{"status":"active"}`,
+	} {
+		if err := store.Set(ctx, key, []byte(document)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	query := storage.Query{Equal: map[string]string{"tags": "cache", "status": "active"}}
+	for entry, err := range storage.Find(ctx, store, query) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(entry.Key, string(entry.Value))
+	}
+	// Output:
+	// insight/a {"status":"active","tags":["cache","cost"]}
+}

@@ -1,0 +1,57 @@
+// Package open opens a storage engine by one string, for tools and
+// configuration files.
+//
+// It is the one package that imports the engines; programs that know their
+// engine import it alone. The one decision: the schemes are listed here, in a
+// switch, and nothing registers itself.
+package open
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/bolt"
+	"github.com/stratamem/strata/storage/mem"
+)
+
+// Options of [Open] mean the same for every engine. The zero value is the
+// default.
+type Options struct {
+	Durability storage.Durability // of the writes; mem has none
+	ReadOnly   bool               // refuse writes; mem ignores it
+}
+
+const known = `"bolt:FILE" and "mem:"`
+
+// Open opens the store that spec names: a scheme, a colon, and where the store
+// is. "bolt:agent.db" is a bbolt file, made if there is none; "mem:" is a new
+// store in memory. A spec that names no engine is a [*storage.InvalidError].
+func Open(ctx context.Context, spec string, opts *Options) (storage.Adapter, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	scheme, where, ok := strings.Cut(spec, ":")
+	switch {
+	case spec == "":
+		return nil, unknown("store is not named: use " + known)
+	case !ok || strings.ContainsAny(scheme, `/\.`) || len(scheme) == 1: // C:\agent.db
+		return nil, unknown(fmt.Sprintf("%q names no engine: use %q, or one of %s", spec, "bolt:"+spec, known))
+	case scheme == "bolt" && where == "":
+		return nil, unknown(`"bolt:" needs a file: use "bolt:agent.db"`)
+	case scheme == "bolt":
+		s, err := bolt.Open(ctx, where, &bolt.Options{Durability: opts.Durability, ReadOnly: opts.ReadOnly})
+		if err != nil {
+			return nil, err // and no Adapter around a nil store
+		}
+		return s, nil
+	case scheme == "mem" && where != "":
+		return nil, unknown(`"mem:" takes nothing after its colon`)
+	case scheme == "mem":
+		return mem.New(), ctx.Err()
+	}
+	return nil, unknown(fmt.Sprintf("engine %q is not known: use one of %s", scheme, known))
+}
+
+func unknown(rule string) error { return &storage.InvalidError{Rule: rule} }

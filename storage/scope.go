@@ -1,0 +1,73 @@
+package storage
+
+import (
+	"context"
+	"iter"
+	"strings"
+)
+
+// Scoped is a namespace of a store: everything under one prefix, with keys
+// relative to it. It cannot reach outside. The zero Scoped is of no use; make
+// one with [Scope].
+type Scoped struct {
+	a      Adapter
+	prefix string
+}
+
+// Scope returns the namespace of a below prefix, for example "_layers/notes"
+// or "insight". A "/" at its end makes no difference.
+func Scope(a Adapter, prefix string) Scoped {
+	return Scoped{a, strings.TrimSuffix(prefix, "/") + "/"}
+}
+
+// Key returns the full key of rel, for use in an [Op].
+func (s Scoped) Key(rel string) string { return s.prefix + rel }
+
+// Adapter returns the whole store, for use with [Apply].
+func (s Scoped) Adapter() Adapter { return s.a }
+
+// Get is [Adapter] Get with a relative key.
+func (s Scoped) Get(ctx context.Context, rel string) ([]byte, error) {
+	return s.a.Get(ctx, s.Key(rel))
+}
+
+// Set is [Adapter] Set with a relative key.
+func (s Scoped) Set(ctx context.Context, rel string, value []byte) error {
+	return s.a.Set(ctx, s.Key(rel), value)
+}
+
+// Delete is [Adapter] Delete with a relative key.
+func (s Scoped) Delete(ctx context.Context, rel string) error {
+	return s.a.Delete(ctx, s.Key(rel))
+}
+
+// List is [Adapter] List with a relative prefix; it yields relative keys.
+func (s Scoped) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for key, err := range s.a.List(ctx, s.Key(prefix)) {
+			if !yield(strings.TrimPrefix(key, s.prefix), err) {
+				return
+			}
+		}
+	}
+}
+
+// Scan is the function [Scan] with a relative prefix; After and the keys of
+// the entries are relative too.
+func (s Scoped) Scan(ctx context.Context, prefix string, opts *ScanOptions) iter.Seq2[Entry, error] {
+	var full ScanOptions
+	if opts != nil {
+		full = *opts
+		if full.After != "" {
+			full.After = s.Key(full.After)
+		}
+	}
+	return func(yield func(Entry, error) bool) {
+		for e, err := range Scan(ctx, s.a, s.Key(prefix), &full) {
+			e.Key = strings.TrimPrefix(e.Key, s.prefix)
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,240 @@
+// Package storagetest proves storage engines: the storage contract as a list
+// of cases, a crash suite that kills a process, and a fuzz target that compares
+// an engine with a model.
+//
+// It measures no speed (package bench does) and needs nothing but an [Engine]:
+//
+//	func TestEngine(t *testing.T) {
+//		storagetest.Run(t, storagetest.Engine{
+//			Name: "mine",
+//			Open: func(ctx context.Context, dir string) (storage.Adapter, error) {
+//				return mine.Open(ctx, filepath.Join(dir, "store"))
+//			},
+//		})
+//	}
+//
+// A normal run kills a child process 20 times; STRATA_KILLS=2000 in the
+// environment makes it as many. [Synced] and [Fuzz] are called on their own.
+//
+// The one decision: what an engine cannot do is data in its Engine, which the
+// suite checks as well. No case skips.
+package storagetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stratamem/strata/storage"
+)
+
+// Engine is what is to be proven.
+type Engine struct {
+	Name string
+	// Open opens the store in a directory that exists, and makes it if the
+	// directory is empty. The suite closes it. In the crash suite it should
+	// open with [storage.Process] or better; it is called in several
+	// processes, one after the other.
+	Open func(ctx context.Context, dir string) (storage.Adapter, error)
+	// Volatile says that nothing outlives Close. Such an engine has no crash
+	// suite.
+	Volatile bool
+	// TornReads says that a reader may see a batch in progress.
+	TornReads bool
+	// Without names the capabilities that the engine lacks, by the names of
+	// their interfaces, for example "Watcher".
+	Without []string
+}
+
+// Run runs the whole contract as subtests of t.
+func Run(t *testing.T, e Engine) {
+	for _, c := range cases() {
+		if slices.ContainsFunc(c.needs, func(name string) bool { return slices.Contains(e.Without, name) }) {
+			continue
+		}
+		if c.durable && e.Volatile {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) { c.run(t, e) })
+	}
+}
+
+type testCase struct {
+	name    string
+	run     func(t *testing.T, e Engine)
+	durable bool     // needs a store that outlives Close
+	needs   []string // capabilities
+}
+
+func cases() []testCase {
+	return slices.Concat(valueCases(), orderCases(), batchCases(), findCases(), watchCases(),
+		upkeepCases(), transferCases(), modelCases(), crashCases())
+}
+
+// open opens a new store that is closed with the test.
+func (e Engine) open(t testing.TB) storage.Adapter {
+	t.Helper()
+	return e.openIn(t, t.TempDir())
+}
+
+func (e Engine) openIn(t testing.TB, dir string) storage.Adapter {
+	t.Helper()
+	a, err := e.Open(context.Background(), dir)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return a
+}
+
+func (e Engine) has(capability string) bool { return !slices.Contains(e.Without, capability) }
+
+func set(t testing.TB, a storage.Adapter, key, value string) {
+	t.Helper()
+	if err := a.Set(context.Background(), key, []byte(value)); err != nil {
+		t.Fatalf("Set %q: %v", key, err)
+	}
+}
+
+func remove(t testing.TB, a storage.Adapter, key string) {
+	t.Helper()
+	if err := a.Delete(context.Background(), key); err != nil {
+		t.Fatalf("Delete %q: %v", key, err)
+	}
+}
+
+func apply(t testing.TB, a storage.Adapter, ops ...storage.Op) {
+	t.Helper()
+	if err := storage.Apply(context.Background(), a, ops...); err != nil {
+		t.Fatalf("Apply: %v", err)
+	}
+}
+
+// want checks the value of a key.
+func want(t testing.TB, a storage.Adapter, key, value string) {
+	t.Helper()
+	got, err := a.Get(context.Background(), key)
+	if err != nil {
+		t.Errorf("Get %q: %v", key, err)
+		return
+	}
+	if !equal(key, got, []byte(value)) {
+		t.Errorf("Get %q = %.200q, want %.200q", key, got, value)
+	}
+}
+
+// wantGone checks that a key is absent.
+func wantGone(t testing.TB, a storage.Adapter, key string) {
+	t.Helper()
+	if got, err := a.Get(context.Background(), key); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("Get %q = %.200q, %v, want ErrNotFound", key, got, err)
+	}
+}
+
+func wantErr(t testing.TB, what string, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("%s: error %v, want %v", what, err, target)
+	}
+}
+
+// equal compares values as the contract does: documents as JSON.
+func equal(key string, a, b []byte) bool {
+	if !storage.IsDocument(key) {
+		return bytes.Equal(a, b)
+	}
+	x, err := storage.Canonical(a)
+	y, err2 := storage.Canonical(b)
+	return err == nil && err2 == nil && bytes.Equal(x, y)
+}
+
+func version(t testing.TB, a storage.Adapter, key string) storage.Version {
+	t.Helper()
+	_, v, err := storage.GetVersion(context.Background(), a, key)
+	if err != nil {
+		t.Fatalf("GetVersion %q: %v", key, err)
+	}
+	return v
+}
+
+func list(t testing.TB, a storage.Adapter, prefix string) []string {
+	t.Helper()
+	keys := []string{}
+	for key, err := range a.List(context.Background(), prefix) {
+		if err != nil {
+			t.Fatalf("List %q: %v", prefix, err)
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// keysOf drains a sequence of entries.
+func keysOf(t testing.TB, seq iter.Seq2[storage.Entry, error]) []string {
+	t.Helper()
+	keys := []string{}
+	for e, err := range seq {
+		if err != nil {
+			t.Fatalf("sequence: %v", err)
+		}
+		keys = append(keys, e.Key)
+	}
+	return keys
+}
+
+func diff(t testing.TB, what string, got, want any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s: (-want +got)\n%s", what, d)
+	}
+}
+
+// fill sets n documents and n records, and returns their keys in order.
+func fill(t testing.TB, e Engine, a storage.Adapter, n int) []string {
+	t.Helper()
+	var ops []storage.Op
+	for i := range n {
+		ops = append(ops,
+			storage.Put(fmt.Sprintf("_fill/%06d", i), fmt.Appendf(nil, "record %d", i)),
+			storage.Put(fmt.Sprintf("fill/%06d", i), fmt.Appendf(nil, `{"n":"%d","even":%t}`, i, i%2 == 0)))
+	}
+	keys := make([]string, len(ops))
+	for i, op := range ops {
+		keys[i] = op.Key
+	}
+	slices.Sort(keys)
+	for part := range slices.Chunk(ops, 500) {
+		if e.has("Batcher") {
+			apply(t, a, part...)
+			continue
+		}
+		for _, op := range part {
+			set(t, a, op.Key, string(op.Value))
+		}
+	}
+	return keys
+}
+
+// sound checks that the engine finds no damage in itself.
+func sound(t testing.TB, e Engine, a storage.Adapter) {
+	t.Helper()
+	if !e.has("Checker") {
+		return
+	}
+	for f, err := range storage.Check(context.Background(), a) {
+		if err != nil {
+			t.Errorf("Check: %v", err)
+			return
+		}
+		t.Errorf("Check found %+v", f)
+	}
+}

@@ -1,0 +1,159 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"hash"
+)
+
+// Tally sums up the content of a store or backup. Two with the same Digest
+// hold the same keys with equal values, whatever engine they are in.
+type Tally struct {
+	Documents int64 `json:"documents"`
+	Records   int64 `json:"records"`
+	Bytes     int64 `json:"bytes"` // of keys and values, documents in canonical form
+	// Digest is the SHA-256, in hex, of all entries in key order: the length
+	// of the key as a uvarint, the key, and the value likewise; documents in
+	// canonical form.
+	Digest string `json:"digest"`
+}
+
+// TallyOf reads the whole store.
+func TallyOf(ctx context.Context, a Adapter) (Tally, error) {
+	t := newTallier()
+	for e, err := range Scan(ctx, a, "", nil) {
+		if err != nil {
+			return Tally{}, err
+		}
+		value, err := agreed(e)
+		if err != nil {
+			return Tally{}, err
+		}
+		t.add(e.Key, value)
+	}
+	return t.sum(), nil
+}
+
+// agreed returns the value of an entry in the form in which engines agree.
+func agreed(e Entry) ([]byte, error) {
+	if !IsDocument(e.Key) {
+		return e.Value, nil
+	}
+	value, err := Canonical(e.Value)
+	if err != nil {
+		return nil, &KeyError{Op: "read", Key: e.Key, Err: err}
+	}
+	return value, nil
+}
+
+type tallier struct {
+	t Tally
+	h hash.Hash
+}
+
+func newTallier() *tallier { return &tallier{h: sha256.New()} }
+
+func (t *tallier) add(key string, value []byte) {
+	if IsDocument(key) {
+		t.t.Documents++
+	} else {
+		t.t.Records++
+	}
+	t.t.Bytes += int64(len(key) + len(value))
+	var b [binary.MaxVarintLen64]byte
+	t.h.Write(binary.AppendUvarint(b[:0], uint64(len(key))))
+	t.h.Write([]byte(key))
+	t.h.Write(binary.AppendUvarint(b[:0], uint64(len(value))))
+	t.h.Write(value)
+}
+
+func (t *tallier) sum() Tally {
+	out := t.t
+	out.Digest = hex.EncodeToString(t.h.Sum(nil))
+	return out
+}
+
+// bulk writes many entries to a store, in batches where it takes them.
+type bulk struct {
+	ctx   context.Context
+	a     Adapter
+	ops   []Op
+	bytes int
+}
+
+const (
+	bulkOps   = 500
+	bulkBytes = 4 << 20
+)
+
+// put writes an entry, now or with the next flush.
+func (b *bulk) put(key string, value []byte) error {
+	size := len(key) + len(value)
+	if len(b.ops) == bulkOps || len(b.ops) > 0 && b.bytes+size > bulkBytes {
+		if err := b.flush(); err != nil {
+			return err
+		}
+	}
+	b.ops = append(b.ops, Put(key, value))
+	b.bytes += size
+	return nil
+}
+
+// flush writes what is held. One by one is no loss of atomicity here: nobody
+// was promised any.
+func (b *bulk) flush() error {
+	ops := b.ops
+	b.ops, b.bytes = b.ops[:0], 0
+	if len(ops) == 0 {
+		return nil
+	}
+	err := Apply(b.ctx, b.a, ops...)
+	if !errors.Is(err, ErrUnsupported) {
+		return err
+	}
+	for _, op := range ops {
+		if err := b.a.Set(b.ctx, op.Key, op.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensureEmpty refuses a store that holds anything.
+func ensureEmpty(ctx context.Context, a Adapter, rule string) error {
+	for key, err := range a.List(ctx, "") {
+		if err != nil {
+			return err
+		}
+		return &InvalidError{Key: key, Rule: rule}
+	}
+	return nil
+}
+
+// declaredIn returns the declared fields of a store, if it tells.
+func declaredIn(ctx context.Context, a Adapter) ([]string, error) {
+	st, err := StatsOf(ctx, a)
+	if err != nil && !errors.Is(err, ErrUnsupported) {
+		return nil, err
+	}
+	return st.Indexes, nil
+}
+
+func sameValue(a, b Entry) (bool, error) {
+	if bytes.Equal(a.Value, b.Value) {
+		return true, nil
+	}
+	if !IsDocument(a.Key) {
+		return false, nil
+	}
+	x, err := agreed(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := agreed(b)
+	return bytes.Equal(x, y), err
+}
