@@ -1,0 +1,237 @@
+// Package transcript reads a recorded conversation, a file that some other
+// program wrote, as a stream of projection items. It recognises three shapes by
+// what is in the file, never by its name:
+//
+//   - [Lines]: a JSON object on each line with role and content, and where they
+//     apply tool_calls, tool_call_id, name, time and thread.
+//   - [Messages]: a JSON array of such objects, or an object with one under
+//     "messages", on one line or many. Several documents in one file are
+//     several threads.
+//   - [ClaudeCode]: a session file of Claude Code.
+//
+// Content is text or a list of parts in the manner of OpenAI (text, image_url,
+// file) or of Anthropic (text, thinking, tool_use, tool_result, image,
+// document), in all shapes.
+//
+// It is not a validator: what can be read is read. Its one decision is that a
+// broken entry is an event of the stream, a [Fault] with its file and line, and
+// not the end of it, so that one bad line does not cost the other 100,000. The
+// file is never held in memory: one entry is, up to a bound.
+package transcript
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"time"
+
+	"github.com/stratamem/strata/projection"
+)
+
+// Shape is how a file is laid out.
+type Shape string
+
+// The shapes.
+const (
+	Lines      Shape = "lines"
+	Messages   Shape = "messages"
+	ClaudeCode Shape = "claude-code"
+)
+
+// Options of [Open] and [NewReader]. The zero value means the documented
+// defaults.
+type Options struct {
+	Name       string // the file in errors; default the path, or "transcript"
+	Thread     string // of entries that name none; default "main"
+	Strict     bool   // end the stream at the first fault
+	MaxEntry   int    // bytes of one entry; longer ones are a fault; default 16 MiB
+	Sidechains bool   // read sidechains (sub-agents) of Claude Code, each as a thread of its own
+}
+
+const defaultMaxEntry = 16 << 20
+
+// Entry is one entry of a transcript.
+type Entry struct {
+	Line   int               // where it begins, from 1
+	Offset int64             // bytes of the file up to its end, for progress
+	Thread string            // the conversation that it belongs to
+	Time   time.Time         // zero where the file does not say
+	Model  bool              // whether the model said it, or it came from outside
+	Items  []projection.Item // at least one
+}
+
+// Fault is something wrong with one entry, or with the whole file.
+type Fault struct {
+	File     string
+	Line     int // from 1; 0 if it is the whole file
+	Why      string
+	Repaired bool // the entry follows, as far as it could be read; else it is lost
+}
+
+// Error says where and why, and quotes no content.
+func (f *Fault) Error() string {
+	if f.Line == 0 {
+		return fmt.Sprintf("read transcript %s: %s", f.File, f.Why)
+	}
+	return fmt.Sprintf("read transcript %s:%d: %s", f.File, f.Line, f.Why)
+}
+
+// Skipped counts what a file holds that is not conversation.
+type Skipped struct {
+	Meta       int // bookkeeping of the program that wrote the file, its own summaries
+	Sidechains int // lines of sub-agents, see Options
+	Repeated   int // lines that stood there before, by their uuid
+}
+
+// Reader reads one transcript. It is used by one goroutine.
+type Reader struct {
+	opts    Options
+	shape   Shape
+	size    int64
+	closer  io.Closer
+	input   *input
+	next    func() (record, error)
+	skipped Skipped
+
+	line   int      // of the entry being read
+	faults []*Fault // of the entry being read
+	calls  map[string][]call
+	seen   map[string]bool   // uuids of a session
+	roots  map[string]string // uuid of a sidechain's line → uuid of its first line
+}
+
+// call is a tool call that has no result yet.
+type call struct{ id, name string }
+
+// record is one entry as raw JSON.
+type record struct {
+	raw      []byte // valid until the next record
+	line     int
+	document int    // which JSON document of the file it stands in, from 0
+	why      string // why there is nothing to read, if so
+}
+
+// Open opens the transcript at path. The caller closes it. A file that is
+// empty, binary, or of no known shape is a [*Fault].
+func Open(path string, opts *Options) (*Reader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open transcript: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = errors.New("it is a directory")
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("open transcript %s: %w", path, err)
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Name == "" {
+		o.Name = path
+	}
+	r, err := NewReader(f, &o)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	r.closer = f
+	if info.Mode().IsRegular() {
+		r.size = info.Size()
+	}
+	return r, nil
+}
+
+// NewReader returns a reader of the transcript in src, as [Open] does.
+func NewReader(src io.Reader, opts *Options) (*Reader, error) {
+	r := &Reader{size: -1, calls: map[string][]call{}, seen: map[string]bool{}, roots: map[string]string{}}
+	if opts != nil {
+		r.opts = *opts
+	}
+	if r.opts.Name == "" {
+		r.opts.Name = "transcript"
+	}
+	if r.opts.Thread == "" {
+		r.opts.Thread = "main"
+	}
+	if r.opts.MaxEntry <= 0 {
+		r.opts.MaxEntry = defaultMaxEntry
+	}
+	buffered := bufio.NewReaderSize(src, window)
+	head, err := buffered.Peek(window)
+	if err != nil && err != io.EOF {
+		return nil, fmt.Errorf("read transcript %s: %w", r.opts.Name, err)
+	}
+	shape, bom, why := recognise(head)
+	if why != "" {
+		return nil, &Fault{File: r.opts.Name, Why: why}
+	}
+	if bom > 0 {
+		buffered.Discard(bom) // cannot fail: it is buffered
+	}
+	r.shape = shape
+	r.input = &input{r: buffered, max: r.opts.MaxEntry, line: 1, offset: int64(bom)}
+	if shape == Messages {
+		r.next = (&documents{in: r.input}).next
+	} else {
+		r.next = r.input.nextLine
+	}
+	return r, nil
+}
+
+// Shape returns the shape of the file.
+func (r *Reader) Shape() Shape { return r.shape }
+
+// Size returns the size of the file in bytes, or -1 where it is not known, as
+// for a pipe.
+func (r *Reader) Size() int64 { return r.size }
+
+// Skipped returns what was skipped so far.
+func (r *Reader) Skipped() Skipped { return r.skipped }
+
+// Close closes the file.
+func (r *Reader) Close() error {
+	if r.closer == nil {
+		return nil
+	}
+	return r.closer.Close()
+}
+
+// Entries returns the entries that are left, in the order of the file. A
+// [*Fault] is followed by what comes after it, unless Options.Strict; any other
+// error is the last. Breaking out of the loop loses nothing that was not
+// yielded, unless it was of the same entry.
+func (r *Reader) Entries() iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for {
+			rec, err := r.next()
+			if err == io.EOF {
+				return
+			}
+			if err != nil {
+				yield(Entry{}, fmt.Errorf("read transcript %s: %w", r.opts.Name, err))
+				return
+			}
+			e := r.decode(rec)
+			for _, f := range r.faults {
+				if !yield(Entry{}, f) || r.opts.Strict {
+					return
+				}
+			}
+			if len(e.Items) > 0 && !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// fault reports something wrong with the entry being read.
+func (r *Reader) fault(format string, args ...any) {
+	r.faults = append(r.faults, &Fault{File: r.opts.Name, Line: r.line, Why: fmt.Sprintf(format, args...)})
+}
