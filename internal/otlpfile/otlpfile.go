@@ -1,0 +1,118 @@
+// Package otlpfile writes OpenTelemetry spans to a file as OTLP/JSON: on each
+// line one object {"resourceSpans": [...]}, as the OTLP file exporter of the
+// specification does, for collectors, for jq and for attaching to an issue.
+//
+// It is not an exporter of its own: it is the transport of OpenTelemetry's OTLP
+// exporter, which makes the messages, and adds only what the JSON of OTLP has
+// of its own: ids in hexadecimal, and enums as numbers.
+//
+// https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
+package otlpfile
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// Create returns an exporter that writes to the file at path, which it empties
+// first. Each batch is one write; shutting the exporter down closes the file.
+// Spans can hold what was said, so that only the owner may read the file.
+func Create(path string) (*otlptrace.Exporter, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("create trace file: %w", err)
+	}
+	return start(&client{w: f, close: f.Close}), nil
+}
+
+// New returns an exporter that writes to w. It does not close it.
+func New(w io.Writer) *otlptrace.Exporter { return start(&client{w: w}) }
+
+func start(c *client) *otlptrace.Exporter {
+	exporter := otlptrace.NewUnstarted(c)
+	exporter.Start(context.Background()) // cannot fail: our client has nothing to start
+	return exporter
+}
+
+// client is the transport. Its methods are called concurrently.
+type client struct {
+	mu      sync.Mutex
+	w       io.Writer
+	close   func() error // nil: nothing to close
+	stopped bool
+}
+
+// Start implements otlptrace.Client.
+func (c *client) Start(context.Context) error { return nil }
+
+// Stop implements otlptrace.Client.
+func (c *client) Stop(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	if c.close == nil {
+		return nil
+	}
+	if err := c.close(); err != nil {
+		return fmt.Errorf("close trace file: %w", err)
+	}
+	return nil
+}
+
+// UploadTraces implements otlptrace.Client. The spans are its own: the exporter
+// makes them anew for every call.
+func (c *client) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpans) error {
+	for _, rs := range spans {
+		for _, ss := range rs.ScopeSpans {
+			for _, s := range ss.Spans {
+				writeInHex(&s.TraceId, &s.SpanId, &s.ParentSpanId)
+				for _, l := range s.Links {
+					writeInHex(&l.TraceId, &l.SpanId)
+				}
+			}
+		}
+	}
+	text, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(&tracepb.TracesData{ResourceSpans: spans})
+	if err != nil {
+		return fmt.Errorf("encode spans: %w", err)
+	}
+	// protojson puts spaces in at random, so that nobody relies on its bytes.
+	var line bytes.Buffer
+	if err := json.Compact(&line, text); err != nil {
+		return fmt.Errorf("encode spans: %w", err)
+	}
+	line.WriteByte('\n')
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return errors.New("write spans: the exporter is shut down")
+	}
+	if _, err := c.w.Write(line.Bytes()); err != nil {
+		return fmt.Errorf("write spans: %w", err)
+	}
+	return nil
+}
+
+// writeInHex replaces each id by the bytes whose base64, which is what protobuf
+// writes into JSON, reads as the id in hexadecimal. Hexadecimal digits are
+// digits of base64 too, and ids of 8 and 16 bytes come out even.
+func writeInHex(ids ...*[]byte) {
+	for _, id := range ids {
+		if b, err := base64.StdEncoding.DecodeString(hex.EncodeToString(*id)); err == nil {
+			*id = b
+		}
+	}
+}
