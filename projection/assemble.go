@@ -190,6 +190,9 @@ func (a *assembly) pin(from int) int {
 	return -1
 }
 
+// overBudget is why an epoch opens whose history is due for a cut.
+const overBudget = "history is over its budget"
+
 // resume builds the next view of the epoch, or says why a new one must open.
 func (a *assembly) resume() (*View, string) {
 	hidden, late := a.stillHidden()
@@ -207,9 +210,9 @@ func (a *assembly) resume() (*View, string) {
 	if a.Policy.Overflow == SlidingWindow && h.items > a.Policy.Window {
 		return nil, "history is over its window"
 	}
-	fixed := add(add(a.Head.size, anchorSize), add(add(liveSize, sent), a.tail))
+	fixed := add(add(a.Head.size, anchorSize), add(add(liveSize, sent), add(a.tail, h.published)))
 	if add(fixed, h.tokens) > a.cap {
-		return nil, "history is over its budget"
+		return nil, overBudget
 	}
 	if a.cheaperAnew(&h, add(fixed, h.tokens), anchorSize) {
 		return nil, "cheaper to start anew"
@@ -254,7 +257,6 @@ func (a *assembly) updates() (items []Item, tokens int) {
 		}
 		it, size := update(a.tok, c, &t.Told, &t.Last)
 		use := &a.view.Layers[i]
-		use.Used = add(use.Used, size)
 		if a.price.publish(t) {
 			a.epoch.Ledger = append(slices.Clip(a.epoch.Ledger), Published{At: a.Log.Len(), Item: it, Size: size})
 			t.Told = t.Last
@@ -262,6 +264,7 @@ func (a *assembly) updates() (items []Item, tokens int) {
 			continue
 		}
 		use.Update = "sent"
+		use.Used, use.Items = size, 1
 		items = append(items, it)
 		tokens = add(tokens, size)
 	}

@@ -475,3 +475,17 @@ func BenchmarkAssemble(b *testing.B) {
 		})
 	}
 }
+
+func TestCutKeepsTheWholeExchange(t *testing.T) {
+	l := newLineage(t)
+	l.policy = projection.Policy{Budget: 2000, Reserve: -1}
+	for i := range 12 {
+		l.log.Append(user(fmt.Sprintf("u%02d%s", i, strings.Repeat(".", 96))))
+	}
+	l.step(nil, user("compare"))
+	l.log.Append(projection.Call("1", "compare", "{}"))
+	v := l.step(nil, projection.Result("1", strings.Repeat("r", 1000)))
+	if !v.History.Cut || v.History.Unpaired > 0 || 2*v.History.Tokens < v.History.Budget {
+		t.Errorf("history %+v", v.History)
+	}
+}

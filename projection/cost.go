@@ -61,7 +61,7 @@ func (a *assembly) billOn(h *history, total, anchorSize int) bill {
 	p, cached := a.price, a.Epoch.StableTokens
 	b := bill{
 		now:  p.uncached*float64(total-cached) + p.cached*float64(cached),
-		turn: p.cached * float64(a.Head.size+anchorSize+h.tokens),
+		turn: p.cached * float64(a.Head.size+anchorSize+h.tokens+h.published),
 	}
 	for i := range a.tracks {
 		resent := a.tracks[i].Live || a.view.Layers[i].Update == "sent"
@@ -77,9 +77,6 @@ func (a *assembly) billAnew(h *history) bill {
 	p := a.price
 	prefix, live := a.Head.size+h.tokens, 0
 	cached, unbroken := a.Head.size, true
-	for i := range h.ledger {
-		prefix -= h.ledger[i].Size
-	}
 	var b bill
 	for i := range a.tracks {
 		t := &a.tracks[i]

@@ -13,12 +13,13 @@ type history struct {
 	short   map[int]Item // tool results that were shortened, by log index
 	saved   int          // tokens that the shortening saved
 
-	tokens int // of all that it shows
-	items  int // log items that it shows
-	cut    bool
+	tokens    int // of the log items and the summary
+	published int // tokens of the ledger
+	items     int // log items that it shows
+	cut       bool
 }
 
-// measure fills in tokens and items.
+// measure fills in tokens, published and items.
 func (h *history) measure(a *assembly) {
 	n := a.Log.Len()
 	h.items = n - h.from - len(h.hidden)
@@ -26,8 +27,9 @@ func (h *history) measure(a *assembly) {
 	for _, i := range h.hidden {
 		h.tokens -= a.Log.Size(i, i+1)
 	}
+	h.published = 0
 	for i := range h.ledger {
-		h.tokens = add(h.tokens, h.ledger[i].Size)
+		h.published = add(h.published, h.ledger[i].Size)
 	}
 	if h.summary != nil {
 		h.tokens = add(h.tokens, Size(a.tok, h.summary))
@@ -113,7 +115,9 @@ func cutAt(log *Log, from, last, budget int, fits func(i int) bool) int {
 	n := log.Len()
 	// half is the last index from which at least half of the budget is kept.
 	half := from + sort.Search(last-from+1, func(k int) bool { return 2*log.Size(from+k, n) < budget }) - 1
-	half = max(half, from)
+	if half = max(half, from); half < n {
+		half = max(log.exchangeAt(half), from) // a call is not parted from its result
+	}
 	if u := log.userAtMost(half); u > from && 4*log.Size(u, n) <= 3*budget && fits(u) {
 		return u
 	}

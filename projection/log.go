@@ -99,21 +99,31 @@ func (l *Log) userAtMost(i int) int {
 	return l.users[n-1]
 }
 
-// exchange returns the index at which the newest tool exchange begins: the
-// results at the end of the log with the calls before them. It is Len if the
-// log does not end in a result.
+// exchange returns the index at which the newest tool exchange begins, Len if
+// the log does not end in a result.
 func (l *Log) exchange() int {
-	i := len(l.items)
-	for i > 0 && l.items[i-1].Kind == ToolResult {
-		i--
+	n := len(l.items)
+	if n == 0 || l.items[n-1].Kind != ToolResult {
+		return n
 	}
-	if i == len(l.items) {
+	return l.exchangeAt(n - 1)
+}
+
+// exchangeAt returns the index at which the tool exchange of item i begins:
+// results, with the calls and the reasoning before them. It is i if the item is
+// not part of one.
+func (l *Log) exchangeAt(i int) int {
+	call := i
+	for call > 0 && l.items[call].Kind == ToolResult {
+		call--
+	}
+	if l.items[call].Kind != ToolCall {
 		return i
 	}
-	for i > 0 && (l.items[i-1].Kind == ToolCall || l.items[i-1].Kind == Reasoning) {
-		i--
+	for call > 0 && (l.items[call-1].Kind == ToolCall || l.items[call-1].Kind == Reasoning) {
+		call--
 	}
-	return i
+	return call
 }
 
 // hidden returns the tool items from index from on whose other half is missing

@@ -186,7 +186,11 @@ func (a *assembly) cutHistory(ctx context.Context, h *history, budget int, m *mu
 		h.from = min(overWindow(l, h.from, a.Policy.Window), m.begin)
 	}
 	settle(h.from)
-	if h.tokens > budget {
+	full := budget
+	if a.view.Opened == overBudget { // the prefix is lost: make room for several turns now
+		full = budget / 4 * 3
+	}
+	if h.tokens > full {
 		room := budget
 		if a.Policy.Overflow == Summarize {
 			room -= budget / summaryShare
@@ -271,7 +275,7 @@ func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live, upda
 	v.Stable, v.StableTokens = front, a.Head.size+anchorSize
 	if h.pin < 0 && len(h.short) == 0 {
 		v.Stable += len(h.ledger) + h.items
-		v.StableTokens = add(v.StableTokens, h.tokens)
+		v.StableTokens = add(v.StableTokens, h.tokens+h.published)
 		if h.summary != nil {
 			v.Stable++
 		}
@@ -291,8 +295,14 @@ func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live, upda
 		if t := &a.tracks[i]; !t.Live {
 			use.Placement = Anchor
 			if v.Opened == "" {
-				use.Items = len(t.Pinned.Items)
+				use.Items += len(t.Pinned.Items)
 				use.Used = add(use.Used, t.Pinned.Size)
+			}
+			for j := range h.ledger {
+				if h.ledger[j].Item.Layer == t.Layer {
+					use.Items++
+					use.Used = add(use.Used, h.ledger[j].Size)
+				}
 			}
 		}
 		use.Yielded = max(use.Allocated-use.Used, 0)

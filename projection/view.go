@@ -50,7 +50,7 @@ type LayerUse struct {
 	Layer     string    `json:"layer"`
 	Placement Placement `json:"placement"` // Anchor or Live, as it was decided
 	Allocated int       `json:"allocated"`
-	Used      int       `json:"used"`              // tokens of its items in the view, wrappers included
+	Used      int       `json:"used"`              // tokens of its items in the view, wrappers and published updates included
 	Yielded   int       `json:"yielded"`           // allocated − used: went to history
 	Items     int       `json:"items"`             // its items in the view
 	Trimmed   int       `json:"trimmed,omitempty"` // items cut by its own budget
@@ -62,7 +62,7 @@ type LayerUse struct {
 type HistoryUse struct {
 	From     int  `json:"from"`               // log index of the first item of the contiguous history
 	Items    int  `json:"items"`              // log items in the view
-	Tokens   int  `json:"tokens"`             // of the history band
+	Tokens   int  `json:"tokens"`             // of the log items and the summary; published updates are their layers'
 	Budget   int  `json:"budget"`             // what was left for it
 	Dropped  int  `json:"dropped,omitempty"`  // log items before From that are not in the view
 	Unpaired int  `json:"unpaired,omitempty"` // calls without result and results without call that were left out
