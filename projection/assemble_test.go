@@ -482,9 +482,8 @@ func TestCutKeepsTheWholeExchange(t *testing.T) {
 	for i := range 12 {
 		l.log.Append(user(fmt.Sprintf("u%02d%s", i, strings.Repeat(".", 96))))
 	}
-	l.step(nil, user("compare"))
-	l.log.Append(projection.Call("1", "compare", "{}"))
-	v := l.step(nil, projection.Result("1", strings.Repeat("r", 1000)))
+	l.log.Append(user("compare"), projection.Call("1", "compare", "{}"), projection.Result("1", strings.Repeat("r", 1600)))
+	v := l.step(nil, user("and now"))
 	if !v.History.Cut || v.History.Unpaired > 0 || 2*v.History.Tokens < v.History.Budget {
 		t.Errorf("history %+v", v.History)
 	}

@@ -66,7 +66,7 @@ func TestAnswersLieElsewhere(t *testing.T) {
 		{"What did we decide about them last week", demo.Talk, "1,309", demo.Migration},
 		{"Slide 12 wants the copy in numbers", demo.Talk, "15 min 20 s", demo.Migration},
 		{"how many zero dates did we have", demo.Talk, "18,442", demo.Migration},
-		{"Saturday the 21st, 05:00 UTC", demo.Migration, "10:24 from Ghent", demo.Talk},
+		{"The deadline moved to Saturday 21 March, 05:00 UTC", demo.Migration, "10:24 from Ghent", demo.Talk},
 	} {
 		said, found := false, false
 		for _, turn := range turns(t) {
