@@ -1,0 +1,172 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stratamem/strata/projection"
+	"github.com/stratamem/strata/storage"
+)
+
+// Begin begins an execution: it reads the tail of the thread's log that the
+// policy can use, and the states of the layers, and runs their Init hooks. If
+// one of them fails, what was initialised is disposed in reverse, and the error
+// is a [*HookError]. Nothing is written. The caller ends the run with
+// [Run.End].
+func (m *Memory) Begin(ctx context.Context, who Identity) (*Run, error) {
+	if err := who.validate(); err != nil {
+		return nil, err
+	}
+	r := m.newRun(m.newID(), who)
+	if err := validateID("execution", r.id); err != nil {
+		return nil, err
+	}
+	r.follow(threadLineage(who.Thread))
+	r.began = m.clock().Round(0).UTC()
+	if err := r.wake(ctx, "begin"); err != nil {
+		return nil, fmt.Errorf("begin execution: %w", err)
+	}
+	return r, nil
+}
+
+// Resume continues an execution after its last Commit, in this process or
+// another: with its log, the states of its layers, and its step. Init runs, and
+// finds the states. An execution that never committed is
+// [ErrUnknownExecution], one that has ended [ErrEnded]. That the execution runs
+// nowhere else is for the caller to know.
+func (m *Memory) Resume(ctx context.Context, executionID string) (*Run, error) {
+	x, err := loadExecution(ctx, m.store, executionID)
+	if err != nil {
+		return nil, fmt.Errorf("resume execution: %w", err)
+	}
+	if x.Outcome != "" {
+		return nil, fmt.Errorf("resume execution %q: %w", executionID, ErrEnded)
+	}
+	r := m.newRun(x.ID, x.Identity)
+	r.follow(x.Lineage)
+	r.depth, r.root, r.fork, r.base, r.began = x.Depth, x.Root, x.Fork, x.Base, x.Began
+	r.from, r.latest, r.step, r.own = x.FirstTurn, x.LastTurn, x.Step, x.Step
+	r.usage, r.cost, r.recorded = x.Usage, x.Cost, true
+	r.parentID = x.Parent
+	if x.Model != "" {
+		r.model = x.Model
+	}
+	r.report = TurnReport{Execution: r.id, Step: r.step + 1}
+	if err := r.wake(ctx, "begin"); err != nil {
+		return nil, fmt.Errorf("resume execution: %w", err)
+	}
+	return r, nil
+}
+
+func loadExecution(ctx context.Context, store storage.Adapter, id string) (*RunInfo, error) {
+	key := runKey(id)
+	data, err := store.Get(ctx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, fmt.Errorf("%q: %w", id, ErrUnknownExecution)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeRecord[RunInfo](key, data)
+}
+
+// wake loads what the run needs and initialises its layers.
+func (r *Run) wake(ctx context.Context, phase string) (err error) {
+	if r.m.closed.Load() {
+		return ErrClosed
+	}
+	ctx, span, traced := r.m.tracing.phase(ctx, phase, r)
+	defer endSpan(r, span, &err)
+	if err := r.loadLog(ctx); err != nil {
+		return err
+	}
+	return r.initialise(ctx, traced, nil)
+}
+
+// initialise loads the states and runs the Init hooks, in the order given.
+// crossed holds what a parent's layers sent along.
+func (r *Run) initialise(ctx context.Context, traced bool, crossed map[int]spawned) error {
+	for i, c := range r.cells {
+		if c.absent != "" {
+			continue
+		}
+		err := r.initialiseLayer(ctx, traced, i, crossed)
+		if err == nil {
+			continue
+		}
+		if c.layer.spec.OnInitError == InitDisables && ctx.Err() == nil {
+			c.absent = "disabled: init failed"
+			continue
+		}
+		r.dispose(context.WithoutCancel(ctx), traced)
+		r.cancel()
+		return &HookError{Layer: c.layer.spec.ID, Hook: hooks[hookInit].name, Err: err}
+	}
+	r.allocate()
+	r.m.open.Add(1)
+	return nil
+}
+
+func (r *Run) initialiseLayer(ctx context.Context, traced bool, i int, crossed map[int]spawned) error {
+	c := r.cells[i]
+	found, err := c.load(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.purge(ctx); err != nil {
+		return err
+	}
+	if s, ok := crossed[i]; ok && s.found {
+		c.state, c.settled = s.state, s.state
+		c.seed, c.detached = c.kind == ScopeExecution, c.kind != ScopeExecution
+		return nil
+	}
+	call, err := r.one(ctx, traced, hookInit, i, func(call *call) (err error) {
+		call.other, err = c.layer.code.init(call.ctx, call.x, call.records, call.state, found)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.inited = true
+	if call == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.state, c.settled = call.other, call.other
+	if !found {
+		c.origin = call.other
+	}
+	return nil
+}
+
+// allocate divides the policy's budget among the layers that recall.
+func (r *Run) allocate() {
+	var budgets []projection.Budget
+	for _, i := range r.m.slots {
+		c := r.cells[i]
+		if s := &c.layer.spec; c.absent == "" && c.layer.has[hookRecall] {
+			budgets = append(budgets, s.Budget)
+			r.contribs = append(r.contribs, projection.Contribution{
+				Layer: s.ID, Placement: s.Placement, Required: s.Required, Delta: c.layer.code.delta(),
+			})
+		}
+	}
+	a := projection.Allocate(r.m.opts.Policy.Cap(), r.m.head.Size(), 0, budgets)
+	for i := range r.contribs {
+		r.contribs[i].Budget = a.Layers[i]
+	}
+}
+
+// record returns what the store holds of the execution while it runs.
+func (r *Run) record() *RunInfo {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return &RunInfo{
+		ID: r.id, Identity: r.who, Lineage: r.lineage, Depth: r.depth, Parent: r.parentID, Root: r.root,
+		Fork: r.fork, Began: r.began, Ended: r.ended, Outcome: r.outcome, Base: r.base,
+		FirstTurn: r.from, LastTurn: r.latest, Step: r.step, Usage: r.usage, Cost: r.cost, Model: r.model,
+	}
+}

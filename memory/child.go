@@ -1,0 +1,247 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// SpawnOptions are options of [Run.Spawn].
+type SpawnOptions struct {
+	Agent string // of the child; empty: the parent's
+	Log   bool   // the child begins with the parent's log
+}
+
+// Spawn begins a child: an execution of its own with the parent's identity, a
+// log of its own, and a depth of one more. The OnSpawn hooks decide, in slot
+// order, what crosses into it; a layer of execution scope without that hook
+// starts from nothing, and one of thread, resource or global scope shares what
+// is stored. Init runs in the child for layers whose state did not cross.
+//
+// Nothing is written before the child's first Commit. The child ends with
+// [Run.Return] or [Run.End], at the latest with the parent.
+func (r *Run) Spawn(ctx context.Context, opts *SpawnOptions) (_ *Run, err error) {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("spawn: %w", err)
+	}
+	defer done()
+	if r.m.closed.Load() {
+		return nil, fmt.Errorf("spawn: %w", ErrClosed)
+	}
+	ctx, span, traced := r.m.tracing.phase(ctx, "spawn", r)
+	defer endSpan(r, span, &err)
+	if opts == nil {
+		opts = &SpawnOptions{}
+	}
+	child, err := r.conceive(opts)
+	if err != nil {
+		return nil, fmt.Errorf("spawn: %w", err)
+	}
+	crossed, err := r.cross(ctx, traced, child)
+	if err != nil {
+		return nil, fmt.Errorf("spawn: %w", err)
+	}
+	if err := child.initialise(ctx, traced, crossed); err != nil {
+		return nil, fmt.Errorf("spawn: %w", err)
+	}
+	r.mu.Lock()
+	r.children = append(r.children, child)
+	r.mu.Unlock()
+	return child, nil
+}
+
+// Fork begins n children with the parent's log. If one cannot begin, none does.
+func (r *Run) Fork(ctx context.Context, n int) ([]*Run, error) {
+	var children []*Run
+	for range n {
+		child, err := r.Spawn(ctx, &SpawnOptions{Log: true})
+		if err != nil {
+			for _, c := range slices.Backward(children) {
+				err = errors.Join(err, c.End(ctx, Aborted))
+			}
+			return nil, err
+		}
+		children = append(children, child)
+	}
+	return children, nil
+}
+
+// conceive returns a child with its log, not initialised.
+func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
+	who := r.who
+	if opts.Agent != "" {
+		who.Agent = opts.Agent
+	}
+	if err := who.validate(); err != nil {
+		return nil, err
+	}
+	child := r.m.newRun(r.m.newID(), who)
+	if err := validateID("execution", child.id); err != nil {
+		return nil, err
+	}
+	child.parent, child.parentID, child.depth = r, r.id, r.depth+1
+	child.began = r.m.clock().Round(0).UTC()
+	if child.root = r.root; r.depth == 0 {
+		child.root = r.last + btoi(r.turn != nil)
+	}
+	child.follow(childLineage(who.Thread, child.root, child.id))
+	child.where = kept{current: true}
+	if !opts.Log || r.log.Len() == 0 {
+		return child, nil
+	}
+	child.log = r.log.Clone()
+	child.start = r.start
+	if len(r.places) > 0 {
+		child.fork = r.record().origin()
+	}
+	for _, p := range r.places {
+		if p.in == "" {
+			p.in = r.id
+		}
+		child.places = append(child.places, p)
+	}
+	if r.turn != nil { // not stored anywhere yet
+		t := child.openTurn()
+		t.encoded = slices.Clone(r.turn.encoded)
+		t.fromUser = r.turn.fromUser
+	}
+	return child, nil
+}
+
+// cross runs the OnSpawn hooks and returns, by layer, what crosses.
+func (r *Run) cross(ctx context.Context, traced bool, child *Run) (map[int]spawned, error) {
+	crossed := make(map[int]spawned)
+	x := child.Execution()
+	for _, i := range r.m.slots {
+		c, err := r.one(ctx, traced, hookSpawn, i, func(c *call) error {
+			out, err := c.cell.layer.code.spawn(c.ctx, c.x, x, c.records, c.state)
+			if err != nil {
+				return err
+			}
+			c.other = out
+			c.items, err = (&intake{m: r.m}).take(out.items)
+			return err
+		})
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if c == nil {
+			continue
+		}
+		if err == nil && len(c.items) > 0 {
+			child.openTurn()
+			err = child.enter(c.items, &intake{m: r.m})
+		}
+		if err != nil {
+			child.cells[i].absent = "absent: on-spawn failed"
+			continue
+		}
+		crossed[i] = c.other.(spawned)
+	}
+	return crossed, nil
+}
+
+// Return ends a child and hands its result to the parent: it takes what the
+// child has not committed yet as a last turn, runs the child's OnComplete hooks,
+// and, if the outcome is [Success], the parent's OnReturn hooks in slot order, each
+// with the result as the one before left it. The parent's changes, its usage
+// and cost with the child's added, and the child's end are written in one
+// atomic batch. A child that failed changes nothing in the parent but usage and
+// cost. Returns of siblings wait for one another.
+//
+// An empty outcome of the result is Success. If Return fails, nothing is
+// written: call it again, and no hook runs twice.
+func (r *Run) Return(ctx context.Context, result Result) (_ Result, err error) {
+	p := r.parent
+	if p == nil {
+		return result, errors.New("return: the execution has no parent here")
+	}
+	if result.Outcome == "" {
+		result.Outcome = Success
+	}
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return result, fmt.Errorf("return: %w", err)
+	}
+	defer done()
+	if err := take(ctx, p.merging); err != nil {
+		return result, fmt.Errorf("return: %w", err)
+	}
+	defer func() { <-p.merging }()
+	ctx, span, traced := r.m.tracing.phase(ctx, "return", r)
+	defer endSpan(r, span, &err)
+	if err := r.endChildren(ctx); err != nil {
+		return result, fmt.Errorf("return: %w", err)
+	}
+	r.complete(ctx, traced, result.Outcome)
+	if r.returned == nil {
+		if err := p.merge(ctx, traced, r, &result); err != nil {
+			return result, fmt.Errorf("return: %w", err)
+		}
+		r.returned = &result
+	}
+	if err := r.close(ctx, job{run: r, turn: r.turn != nil}, job{run: p}); err != nil {
+		return *r.returned, fmt.Errorf("return: %w", err)
+	}
+	r.mu.Lock()
+	r.over = true
+	r.mu.Unlock()
+	r.cancel()
+	r.dispose(context.WithoutCancel(ctx), traced)
+	return *r.returned, nil
+}
+
+// merge runs the OnReturn hooks for a child.
+func (r *Run) merge(ctx context.Context, traced bool, child *Run, result *Result) error {
+	for _, i := range r.m.slots {
+		from := child.cells[i]
+		if result.Outcome != Success || from.absent != "" {
+			continue
+		}
+		child.mu.Lock()
+		state := from.state
+		child.mu.Unlock()
+		before := *result
+		rd := r.round(ctx, traced, hookReturn, []int{i}, func(c *call) (err error) {
+			var out Result
+			c.change, out, err = c.cell.layer.code.merge(c.ctx, c.x, c.records, c.state, child, state, before)
+			c.other = out
+			return err
+		})
+		rd.run()
+		r.amend(rd)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if len(rd.calls) == 1 && rd.calls[0].late == nil {
+			*result = rd.calls[0].other.(Result)
+		}
+	}
+	x := child.Execution()
+	r.mu.Lock()
+	r.usage = r.usage.plus(x.usage)
+	r.cost += x.cost
+	r.mu.Unlock()
+	return nil
+}
+
+// endChildren ends the children that have not ended, the youngest first.
+func (r *Run) endChildren(ctx context.Context) error {
+	r.mu.Lock()
+	children := slices.Clone(r.children)
+	r.mu.Unlock()
+	var errs []error
+	for _, c := range slices.Backward(children) {
+		errs = append(errs, c.End(ctx, Aborted))
+	}
+	return errors.Join(errs...)
+}
+
+// release forgets a child that has ended.
+func (r *Run) release(child *Run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.children = slices.DeleteFunc(r.children, func(c *Run) bool { return c == child })
+}

@@ -1,0 +1,256 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/projection"
+	"github.com/stratamem/strata/storage/mem"
+)
+
+// crossing is a layer whose state crosses into children and back.
+func crossing(id string, scope memory.Scope) memory.Layer {
+	return memory.Define(memory.Spec{ID: id, Scope: scope}, memory.Hooks[counter]{
+		Init:  func(_ context.Context, in *memory.InitInput[counter]) (counter, error) { return in.State, nil },
+		Store: func(context.Context, *memory.StoreInput[counter]) (memory.Change[counter], error) { return add(1), nil },
+		OnSpawn: func(_ context.Context, in *memory.SpawnInput[counter]) (memory.Spawned[counter], error) {
+			state := counter{N: in.State.N + 100}
+			return memory.Spawned[counter]{State: &state, Items: []projection.Item{user(id + " says hello")}}, nil
+		},
+		OnReturn: func(_ context.Context, in *memory.ReturnInput[counter]) (memory.Returned[counter], error) {
+			in.Result.Text += fmt.Sprintf(" %s:%d/%d", id, in.ChildState.N, len(in.ChildLog))
+			return memory.Returned[counter]{Change: add(in.ChildState.N), Result: in.Result}, nil
+		},
+	})
+}
+
+func TestChild(t *testing.T) {
+	store := mem.New()
+	m := newMemory(t, store, nil,
+		crossing("cross", memory.ScopeExecution), counting("fresh", memory.ScopeExecution), counting("shared", ""), crossing("both", memory.ScopeThread))
+	run := begin(t, m, memory.Identity{Agent: "boss"})
+	project(t, run, user("hello"))
+	commit(t, run, "hi")
+
+	child, err := run.Spawn(t.Context(), &memory.SpawnOptions{Agent: "hand"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := child.Execution()
+	if x.Depth() != 1 || x.Identity().Agent != "hand" || x.Identity().Thread != "t" || x.ID() == run.Execution().ID() {
+		t.Errorf("execution %+v", x)
+	}
+	if c, f, s := count(t, child, "cross"), count(t, child, "fresh"), count(t, child, "shared"); c != 101 || f != 0 || s != 1 {
+		t.Errorf("child states %d %d %d", c, f, s)
+	}
+	view := project(t, child, user("task"))
+	if got := strings.Join(texts(view), "|"); !strings.Contains(got, "history: cross says hello|history: both says hello|history: task") || strings.Contains(got, "history: hello") {
+		t.Errorf("child view %q", got)
+	}
+	if err := child.Commit(t.Context(), memory.Response{Usage: memory.Usage{Output: 5}, Cost: 2}); err != nil {
+		t.Fatal(err)
+	}
+	project(t, child, user("uncommitted"))
+	result, err := child.Return(t.Context(), memory.Result{Text: "done"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "done cross:103/4 both:103/4"; result.Text != want || result.Outcome != memory.Success {
+		t.Errorf("result %+v, want %s", result, want)
+	}
+	if u := run.Execution().Usage(); u.Output != 5 || run.Execution().Cost() != 2 {
+		t.Errorf("usage %+v", u)
+	}
+	if n := count(t, run, "cross"); n != 104 {
+		t.Errorf("parent state %d", n)
+	}
+	if got := stored(t, store, "shared"); got != `{"n":3}` {
+		t.Errorf("shared %s", got)
+	}
+	// Thread scope: stored 1, the child's two turns on it, and OnReturn's 103.
+	if got := stored(t, store, "both"); got != `{"n":106}` {
+		t.Errorf("both %s", got)
+	}
+	if _, err := child.Project(t.Context()); !errors.Is(err, memory.ErrEnded) {
+		t.Errorf("got %v", err)
+	}
+	// What the return merged is durable.
+	again, err := m.Resume(t.Context(), run.Execution().ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if count(t, again, "cross") != 104 || again.Execution().Cost() != 2 {
+		t.Errorf("resumed %d", count(t, again, "cross"))
+	}
+	// The child's turns are its own.
+	n := 0
+	for turn, err := range memory.ExecutionTurns(t.Context(), store, x.ID()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		if _, err := memory.Explain(t.Context(), store, x.ID(), turn.Number); err != nil {
+			t.Error(err)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d turns of the child", n)
+	}
+	for info, err := range memory.Threads(t.Context(), store) {
+		if err != nil || info.Turns != 1 {
+			t.Errorf("thread %+v, %v", info, err)
+		}
+	}
+	end(t, run)
+}
+
+func TestFailedChild(t *testing.T) {
+	m := newMemory(t, mem.New(), nil, crossing("cross", memory.ScopeExecution))
+	run := begin(t, m, memory.Identity{})
+	child, err := run.Spawn(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Commit(t.Context(), memory.Response{Cost: 1}); err != nil {
+		t.Fatal(err)
+	}
+	result, err := child.Return(t.Context(), memory.Result{Outcome: memory.Failure, Text: "no"})
+	if err != nil || result.Text != "no" {
+		t.Errorf("got %+v, %v", result, err)
+	}
+	if count(t, run, "cross") != 0 || run.Execution().Cost() != 1 {
+		t.Errorf("state %d, cost %v", count(t, run, "cross"), run.Execution().Cost())
+	}
+	end(t, run)
+}
+
+func TestFork(t *testing.T) {
+	store := mem.New()
+	m := newMemory(t, store, nil, crossing("cross", memory.ScopeExecution), counting("a", ""))
+	run := begin(t, m, memory.Identity{})
+	project(t, run, user("one"))
+	commit(t, run, "two")
+	project(t, run, user("three")) // not committed
+	children, err := run.Fork(t.Context(), 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	views := make([]*projection.View, len(children))
+	var wg sync.WaitGroup
+	for i, child := range children {
+		wg.Go(func() {
+			view, err := child.Project(t.Context(), user(fmt.Sprint("task ", i)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			views[i] = view
+			grand, err := child.Fork(t.Context(), 1)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := child.Commit(t.Context(), memory.Response{}); err != nil {
+				t.Error(err)
+			}
+			deep, err := grand[0].Project(t.Context(), user("deep"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := grand[0].Commit(t.Context(), memory.Response{}); err != nil {
+				t.Error(err)
+			}
+			checkReplay(t, store, grand[0], deep)
+			if _, err := child.Return(t.Context(), memory.Result{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for i, child := range children {
+		got := strings.Join(texts(views[i]), "|")
+		if want := fmt.Sprintf("history: one|history: two|history: three|history: cross says hello|history: task %d", i); !strings.Contains(got, want) {
+			t.Errorf("child %d sees %q", i, got)
+		}
+		checkReplay(t, store, child, views[i])
+	}
+	// 1 + four times 101 + 1 turn: the grandchildren were aborted.
+	if n := count(t, run, "cross"); n != 1+4*(1+100+1) {
+		t.Errorf("parent state %d", n)
+	}
+	commit(t, run, "four")
+	end(t, run)
+	if err := m.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func checkReplay(t *testing.T, store *mem.Store, run *memory.Run, want *projection.View) {
+	t.Helper()
+	view, err := memory.Replay(t.Context(), store, run.Execution().ID(), 1)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if diff := cmp.Diff(string(itemBytes(t, want)), string(itemBytes(t, view))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParentEnds(t *testing.T) {
+	var mu sync.Mutex
+	outcomes := make(map[int]memory.Outcome)
+	blocked := make(chan struct{})
+	layer := memory.Define(memory.Spec{ID: "a"}, memory.Hooks[counter]{
+		Recall: func(ctx context.Context, in *memory.RecallInput[counter]) (memory.Recalled[counter], error) {
+			if in.Execution.Depth() == 2 {
+				close(blocked)
+				<-ctx.Done()
+			}
+			return memory.Recalled[counter]{}, ctx.Err()
+		},
+		OnComplete: func(_ context.Context, in *memory.CompleteInput[counter]) (memory.Change[counter], error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if _, ok := outcomes[in.Execution.Depth()+1]; in.Execution.Depth() < 2 && !ok {
+				t.Error("the parent ended before its child")
+			}
+			outcomes[in.Execution.Depth()] = in.Outcome
+			return memory.Change[counter]{}, nil
+		},
+	})
+	m := newMemory(t, mem.New(), nil, layer)
+	run := begin(t, m, memory.Identity{})
+	child, err := run.Spawn(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grandchild, err := child.Spawn(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := grandchild.Project(t.Context(), user("busy"))
+		done <- err
+	}()
+	<-blocked
+	end(t, run)
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("the grandchild's Project: %v", err)
+	}
+	if diff := cmp.Diff(map[int]memory.Outcome{0: memory.Success, 1: memory.Aborted, 2: memory.Aborted}, outcomes); diff != "" {
+		t.Error(diff)
+	}
+	if err := m.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

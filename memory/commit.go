@@ -1,0 +1,289 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/stratamem/strata/projection"
+)
+
+// Commit ends the turn: it takes what the model answered into the log, runs the
+// Store hooks, and writes the turn's items, its record and all changes of the
+// layers in one atomic batch. When it returns nil, the turn is durable as the
+// store promises; otherwise nothing of it is written, and nothing is lost:
+// call Commit again, and the turn is finished with the response that it has
+// already, its Store hooks not run again once they have. An error that is an
+// [*ItemError] means that the response was not taken.
+//
+// [ErrConflict] says that other executions came first ten times in a row.
+func (r *Run) Commit(ctx context.Context, resp Response) (err error) {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	defer done()
+	ctx, span, traced := r.m.tracing.phase(ctx, "commit", r)
+	defer endSpan(r, span, &err)
+	r.openTurn()
+	if err := r.answer(&resp); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	if err := r.learn(ctx, traced); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	if err := r.m.write(ctx, job{run: r, turn: true}); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	if traced {
+		span.SetAttributes(attrTurn.Int(r.latest))
+	}
+	return nil
+}
+
+// answer takes the response into the log, once per turn.
+func (r *Run) answer(resp *Response) error {
+	t := r.turn
+	if t.response != nil {
+		return nil
+	}
+	in := intake{m: r.m}
+	if math.IsNaN(resp.Cost) || math.IsInf(resp.Cost, 0) {
+		return fmt.Errorf("cost %v is not a number", resp.Cost)
+	}
+	items, err := in.take(resp.Items)
+	if err != nil {
+		return err
+	}
+	if err := r.enter(items, &in); err != nil {
+		return err
+	}
+	kept := *resp
+	kept.Items = r.log.Slice(r.log.Len()-len(items), r.log.Len())
+	kept.Usage = resp.Usage.clone()
+	if kept.Model == "" {
+		kept.Model = r.m.opts.Model
+	}
+	t.response = &kept
+	if t.fromUser && t.view != nil {
+		r.epoch = r.epoch.Observe(kept.Usage.CacheRead)
+	}
+	r.mu.Lock()
+	r.usage = r.usage.plus(kept.Usage)
+	r.cost += kept.Cost
+	r.model = kept.Model
+	r.mu.Unlock()
+	return nil
+}
+
+// learn runs the Store hooks, once per turn. If ctx ends, they are run again
+// next time.
+func (r *Run) learn(ctx context.Context, traced bool) error {
+	t := r.turn
+	if t.learned {
+		return nil
+	}
+	log := r.log.Slice(0, r.log.Len())
+	added := log[r.start:]
+	rd := r.round(ctx, traced, hookStore, r.m.slots, func(c *call) (err error) {
+		c.change, err = c.cell.layer.code.store(c.ctx, c.x, c.records, c.state, added, log, t.response)
+		return err
+	})
+	rd.run()
+	if err := ctx.Err(); err != nil {
+		r.note(rd, nil)
+		return err
+	}
+	r.amend(rd)
+	r.reuse(rd)
+	t.learned = true
+	return nil
+}
+
+// amend makes the changes that a round's calls returned, and reports the calls:
+// a failed hook does not fail the turn.
+func (r *Run) amend(rd *round) {
+	for i := range rd.calls {
+		c := &rd.calls[i]
+		if c.ok() {
+			if err := c.cell.amend(c.change); err != nil {
+				c.late = fmt.Errorf("change: %w", err)
+			}
+		}
+	}
+	r.note(rd, nil)
+}
+
+// appendRecord appends the record of the turn at work, as turn n of its lineage.
+// The texts of the epoch are marked already. With bare, what was projected is
+// left out.
+func (r *Run) appendRecord(b []byte, n int, bare bool) []byte {
+	t := r.turn
+	b = append(b, `{"v":1`...)
+	b = intField(b, "turn", n)
+	b = textField(b, "execution", r.id)
+	b = intField(b, "base", r.base)
+	b = intField(b, "step", r.step+1)
+	b = timeField(b, "time", r.m.clock().Round(0).UTC())
+	b = textField(b, "tokenizer", r.m.tokenizer.Name())
+	if len(t.encoded) > 0 {
+		b = append(field(b, "items"), '[')
+		b = append(b, t.encoded...)
+		b = append(b, ']')
+		b = append(field(b, "sizes"), '[')
+		for i := r.start; i < r.log.Len(); i++ {
+			if i > r.start {
+				b = append(b, ',')
+			}
+			b = strconv.AppendInt(b, int64(r.log.Size(i, i+1)), 10)
+		}
+		b = append(b, ']')
+	}
+	if t.view != nil && !bare {
+		b = r.appendView(b, t.view, n)
+	}
+	b = r.appendReport(b)
+	return append(r.appendTexts(b, n), '}')
+}
+
+// appendTexts appends the marked texts that turn n is the first to show, or
+// that are stored in a turn too old to be referred to.
+func (r *Run) appendTexts(b []byte, n int) []byte {
+	some := false
+	for _, x := range r.texts.marked {
+		if r.texts.turn(x, n) != n {
+			continue
+		}
+		if !some {
+			b = append(field(b, "texts"), '{')
+		} else {
+			b = append(b, ',')
+		}
+		some = true
+		if x.encoded == nil {
+			x.encoded = appendItem(nil, &x.item)
+		}
+		b = append(append(append(b, '"'), x.digest...), '"', ':')
+		b = append(b, x.encoded...)
+	}
+	if some {
+		b = append(b, '}')
+	}
+	return b
+}
+
+// appendReport appends how the turn went.
+func (r *Run) appendReport(b []byte) []byte {
+	r.mu.Lock()
+	rep := &r.report
+	hooks, notes := rep.notable(), rep.Notes
+	r.mu.Unlock()
+	if t := r.turn; t.view != nil {
+		v := t.view
+		b = append(field(b, "layers"), '[')
+		for i := range v.Layers {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendUse(b, &v.Layers[i])
+		}
+		b = append(b, ']')
+		b = appendHistory(field(b, "history"), &v.History)
+		b = textField(b, "opened", v.Opened)
+	}
+	b = textsField(b, "notes", notes)
+	if len(hooks) > 0 {
+		b = appendJSON(field(b, "hooks"), hooks)
+	}
+	if resp := r.turn.response; resp != nil {
+		if u := &resp.Usage; *u != (Usage{}) {
+			b = appendUsage(field(b, "usage"), u)
+		}
+		if resp.Cost != 0 {
+			b = appendJSON(field(b, "cost"), resp.Cost)
+		}
+		b = textField(b, "model", resp.Model)
+	}
+	return b
+}
+
+// appendView appends a view by reference.
+func (r *Run) appendView(b []byte, v *projection.View, n int) []byte {
+	b = append(field(b, "view"), '{')
+	b = strconv.AppendInt(field(b, "cap"), int64(v.Cap), 10)
+	b = strconv.AppendInt(field(b, "tokens"), int64(v.Tokens), 10)
+	b = intField(b, "stable", v.Stable)
+	b = intField(b, "stable_tokens", v.StableTokens)
+	b = intsField(b, "breakpoints", v.Breakpoints)
+	b = append(field(b, "bands"), '[')
+	for i := range v.Segments {
+		s := &v.Segments[i]
+		if s.From >= 0 {
+			b = r.appendStretch(b, s.Band, s.From, len(s.Items), n)
+			continue
+		}
+		b = r.beginBand(b, s.Band)
+		b = append(field(b, "items"), '[')
+		for j := range s.Items {
+			if j > 0 {
+				b = append(b, ',')
+			}
+			b = r.texts.appendRef(b, r.texts.mark(&s.Items[j], -1), n)
+		}
+		b = append(b, ']', '}')
+	}
+	return append(b, ']', '}')
+}
+
+func (r *Run) beginBand(b []byte, band projection.Band) []byte {
+	if b[len(b)-1] != '[' {
+		b = append(b, ',')
+	}
+	return appendString(append(b, `{"band":`...), string(band))
+}
+
+// appendStretch appends a stretch of the log: one range, or one for each
+// lineage that it runs through.
+func (r *Run) appendStretch(b []byte, band projection.Band, from, count, n int) []byte {
+	for count > 0 {
+		p := r.position(from, n)
+		here := count
+		if p.Execution != "" { // it may end before the stretch does
+			here = min(here, r.endOf(p.Execution)-from)
+		}
+		b = r.beginBand(b, band)
+		b = appendPosition(field(b, "log"), p)
+		b = intField(b, "count", here)
+		b = append(b, '}')
+		from, count = from+here, count-here
+	}
+	return b
+}
+
+// endOf returns the log index at which the part that is in an execution's log
+// ends.
+func (r *Run) endOf(execution string) int {
+	for i := range r.places {
+		if r.places[i].in == execution && (i+1 == len(r.places) || r.places[i+1].in != execution) {
+			if i+1 < len(r.places) {
+				return r.places[i+1].start
+			}
+			return r.start
+		}
+	}
+	return r.log.Len()
+}
+
+func appendUsage(b []byte, u *Usage) []byte {
+	b = append(b, '{')
+	b = intField(b, "input", u.Input)
+	b = intField(b, "output", u.Output)
+	if u.CacheRead != nil {
+		b = strconv.AppendInt(field(b, "cache_read"), int64(*u.CacheRead), 10)
+	}
+	if u.CacheWrite != nil {
+		b = strconv.AppendInt(field(b, "cache_write"), int64(*u.CacheWrite), 10)
+	}
+	return append(b, '}')
+}

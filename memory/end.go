@@ -1,0 +1,165 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/stratamem/strata/projection"
+)
+
+// endTimeout bounds the writing of an execution's end.
+const endTimeout = 30 * time.Second
+
+// End ends the execution: first its children, with outcome [Aborted]; then it
+// takes what is not committed yet as a last turn, runs the OnComplete hooks in
+// the order given, writes everything in one atomic batch, and runs the Dispose
+// hooks in reverse. It waits for what is at work, and does not heed that ctx
+// ends: each hook has its own timeout, and so has the store.
+//
+// Ending twice is no error. If the store fails, nothing is written, the hooks
+// have run, and End may be called again to write.
+func (r *Run) End(ctx context.Context, outcome Outcome) (err error) {
+	switch outcome {
+	case Success, Failure, Aborted:
+	default:
+		return fmt.Errorf("end execution: outcome %q is none of success, failure, aborted", outcome)
+	}
+	ctx = context.WithoutCancel(ctx)
+	r.mu.Lock()
+	r.over = true
+	r.mu.Unlock()
+	r.cancel()
+	if err := take(ctx, r.work); err != nil {
+		return err
+	}
+	defer func() { <-r.work }()
+	if r.isSealed() {
+		return nil
+	}
+	ctx, span, traced := r.m.tracing.phase(ctx, "end", r)
+	defer endSpan(r, span, &err)
+	children := r.endChildren(ctx)
+	r.complete(ctx, traced, outcome)
+	err = r.close(ctx, job{run: r, turn: r.turn != nil})
+	r.dispose(ctx, traced)
+	if err = errors.Join(children, err); err != nil {
+		return fmt.Errorf("end execution: %w", err)
+	}
+	return nil
+}
+
+func (r *Run) isSealed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sealed
+}
+
+// complete runs the hooks of an end: Store for a turn that is not committed,
+// then OnComplete. It does so once.
+func (r *Run) complete(ctx context.Context, traced bool, outcome Outcome) {
+	if r.completed {
+		return
+	}
+	r.completed = true
+	if r.turn != nil && r.turn.empty() {
+		r.turn = nil
+	}
+	if t := r.turn; t != nil {
+		if t.response == nil {
+			t.response = &Response{}
+		}
+		_ = r.learn(ctx, traced) // only fails when ctx ends
+	}
+	r.mu.Lock()
+	r.outcome, r.ended = outcome, r.m.clock().Round(0).UTC()
+	r.mu.Unlock()
+	log := r.log.Slice(0, r.log.Len())
+	for _, i := range r.m.given {
+		rd := r.round(ctx, traced, hookComplete, []int{i}, func(c *call) (err error) {
+			c.change, err = c.cell.layer.code.complete(c.ctx, c.x, c.records, c.state, log, outcome)
+			return err
+		})
+		rd.run()
+		r.amend(rd)
+	}
+}
+
+// close writes the end.
+func (r *Run) close(ctx context.Context, jobs ...job) error {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	if err := r.m.write(ctx, jobs...); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.sealed = true
+	r.mu.Unlock()
+	r.m.open.Add(-1)
+	if r.parent != nil {
+		r.parent.release(r)
+	}
+	for _, c := range r.cells {
+		if c.kind == ScopeExecution && c.absent == "" {
+			_ = c.remove(ctx, c.prefix) // what remains is unreachable, and goes with the thread's turns
+		}
+	}
+	return nil
+}
+
+// dispose runs the Dispose hooks in reverse, once.
+func (r *Run) dispose(ctx context.Context, traced bool) {
+	if r.disposed {
+		return
+	}
+	r.disposed = true
+	for _, i := range r.m.reverse {
+		c := r.cells[i]
+		if !c.inited || c.absent != "" {
+			continue
+		}
+		_, _ = r.one(ctx, traced, hookDispose, i, func(call *call) error { // reported; the others run all the same
+			return c.layer.code.dispose(call.ctx, call.x, call.state)
+		})
+	}
+}
+
+// forget drops all but the newest places from the log in memory. An epoch whose
+// history reaches back further ends.
+func (r *Run) forget(n int) {
+	from := r.places[n].start
+	log := projection.NewLog(r.m.tokenizer)
+	for i, it := range r.log.Slice(from, r.log.Len()) {
+		log.AppendSized(it, r.log.Size(from+i, from+i+1))
+	}
+	r.log = log
+	r.places = append([]place(nil), r.places[n:]...)
+	for i := range r.places {
+		r.places[i].start -= from
+	}
+	r.start -= from
+	if r.epoch == nil {
+		return
+	}
+	e := *r.epoch
+	r.epoch = &e
+	if e.From < from || e.Pin >= 0 && e.Pin < from {
+		e.From, e.Pin = math.MaxInt32, -1 // in no log: the next projection opens an epoch
+		return
+	}
+	shift := func(at int) int { return at - from }
+	e.From, e.Shown = shift(e.From), shift(e.Shown)
+	if e.Pin >= 0 {
+		e.Pin = shift(e.Pin)
+	}
+	e.Hidden = append([]int(nil), e.Hidden...)
+	for i := range e.Hidden {
+		e.Hidden[i] = shift(e.Hidden[i])
+	}
+	e.Ledger = append([]projection.Published(nil), e.Ledger...)
+	for i := range e.Ledger {
+		e.Ledger[i].At = shift(e.Ledger[i].At)
+	}
+}

@@ -1,0 +1,111 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stratamem/strata/projection"
+	"github.com/stratamem/strata/storage"
+)
+
+// The errors that callers branch on; test with [errors.Is]. Those with a struct
+// type carry more: see there.
+var (
+	// ErrBudget says that what a view must show exceeds its cap; see
+	// [projection.BudgetError].
+	ErrBudget = projection.ErrBudget
+	// ErrConflict says that other executions changed the same data during all
+	// tries of a commit. Nothing was written; commit again.
+	ErrConflict = storage.ErrConflict
+	// ErrEnded says that the run has ended, or that a resumed execution had.
+	ErrEnded = errors.New("execution has ended")
+	// ErrUnknownExecution says that the store holds nothing of an execution:
+	// it never committed, or was pruned.
+	ErrUnknownExecution = errors.New("unknown execution")
+	// ErrPruned says that a turn, or one that it refers to, is no longer kept.
+	ErrPruned = errors.New("turn is no longer kept")
+	// ErrClosed says that the memory was closed.
+	ErrClosed = errors.New("memory is closed")
+	// ErrUnknownTool says that no active layer has a tool of that name.
+	ErrUnknownTool = errors.New("unknown tool")
+	// ErrStateModified says that a hook modified the state that it was given
+	// to read; see Options.VerifyStates.
+	ErrStateModified = errors.New("hook modified its state")
+)
+
+// PanicError is the error of a hook that panicked.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap returns the value of the panic if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// TimeoutError is the error of a hook that was still at work when its time was
+// up. What it returns later is discarded.
+type TimeoutError struct {
+	Timeout time.Duration
+}
+
+func (e *TimeoutError) Error() string { return fmt.Sprintf("timeout after %s", e.Timeout) }
+
+// HookError adds the layer and the hook to the cause of a failure.
+type HookError struct {
+	Layer string
+	Hook  string
+	Err   error
+}
+
+func (e *HookError) Error() string { return fmt.Sprintf("%s %s: %v", e.Hook, e.Layer, e.Err) }
+
+// Unwrap returns the cause.
+func (e *HookError) Unwrap() error { return e.Err }
+
+// IdentityError says which part of an [Identity] cannot be used.
+type IdentityError struct {
+	Field  string
+	Reason string
+}
+
+func (e *IdentityError) Error() string {
+	return fmt.Sprintf("begin execution: %s %s", e.Field, e.Reason)
+}
+
+// ItemError says which of the items given cannot be taken. None was.
+type ItemError struct {
+	Index  int
+	Reason string
+}
+
+func (e *ItemError) Error() string { return fmt.Sprintf("take item %d: %s", e.Index, e.Reason) }
+
+// FormatError says that a record was written by a newer version of the layer or
+// of this package. It is left as it is.
+type FormatError struct {
+	Key       string
+	Have      int // the format of the record
+	Supported int // the newest known
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("read %q: format %d is newer than %d: use the version that wrote it", e.Key, e.Have, e.Supported)
+}
+
+// ArgumentsError says that the arguments of a tool call do not match its schema,
+// in words that a model can act on.
+type ArgumentsError struct {
+	Tool string
+	Err  error
+}
+
+func (e *ArgumentsError) Error() string { return fmt.Sprintf("call %s: arguments: %v", e.Tool, e.Err) }
+
+// Unwrap returns the cause.
+func (e *ArgumentsError) Unwrap() error { return e.Err }

@@ -1,0 +1,143 @@
+package memory
+
+import (
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stratamem/strata/projection"
+)
+
+// Execution is what hooks see of the execution that they serve, as it was when
+// their phase began. It is read-only and safe for concurrent use, also after
+// the execution has ended.
+type Execution struct {
+	*snapshot
+	span trace.Span // of the hook; nil where tracing is off
+}
+
+// snapshot is what all hooks of a phase see.
+type snapshot struct {
+	m        *Memory
+	id       string
+	identity Identity
+	depth    int
+	step     int
+	usage    Usage
+	cost     float64
+	model    string
+	siblings []sibling // by layer, in the order given
+}
+
+type sibling struct {
+	state  any
+	active bool
+}
+
+// ID returns the execution's id.
+func (x *Execution) ID() string { return x.id }
+
+// Identity says on whose behalf the execution runs.
+func (x *Execution) Identity() Identity { return x.identity }
+
+// Depth is 0 for an execution that [Memory.Begin] began, and one more than the
+// parent's for a child.
+func (x *Execution) Depth() int { return x.depth }
+
+// Step is how many turns the execution has committed.
+func (x *Execution) Step() int { return x.step }
+
+// Usage is the sum of what the responses and the returned children reported.
+// CacheRead and CacheWrite are nil if none of them did.
+func (x *Execution) Usage() Usage { return x.usage.clone() }
+
+// Cost is the sum of what the responses and the returned children cost.
+func (x *Execution) Cost() float64 { return x.cost }
+
+// Model is the model of the last response, before that Options.Model.
+func (x *Execution) Model() string { return x.model }
+
+// Count returns the tokens of text.
+func (x *Execution) Count(text string) int { return max(x.m.tokenizer.Count(text), 0) }
+
+// Sibling returns the state of another layer, as it was when the phase began,
+// and false if that layer is not active here. It must not be modified.
+func (x *Execution) Sibling(layer string) (state any, ok bool) {
+	i, known := x.m.index[layer]
+	if !known {
+		return nil, false
+	}
+	return x.siblings[i].state, x.siblings[i].active
+}
+
+// Attribute sets an attribute of the hook's span. value is a string, bool, int,
+// int64 or float64, or a slice of strings; others are ignored, as is the call
+// where tracing is off.
+func (x *Execution) Attribute(key string, value any) {
+	if x.span == nil {
+		return
+	}
+	k := attribute.Key(key)
+	switch v := value.(type) {
+	case string:
+		x.span.SetAttributes(k.String(v))
+	case bool:
+		x.span.SetAttributes(k.Bool(v))
+	case int:
+		x.span.SetAttributes(k.Int(v))
+	case int64:
+		x.span.SetAttributes(k.Int64(v))
+	case float64:
+		x.span.SetAttributes(k.Float64(v))
+	case []string:
+		x.span.SetAttributes(k.StringSlice(v))
+	}
+}
+
+// Event adds an event to the hook's span.
+func (x *Execution) Event(name string) {
+	if x.span != nil {
+		x.span.AddEvent(name)
+	}
+}
+
+func (u Usage) clone() Usage {
+	if u.CacheRead != nil {
+		n := *u.CacheRead
+		u.CacheRead = &n
+	}
+	if u.CacheWrite != nil {
+		n := *u.CacheWrite
+		u.CacheWrite = &n
+	}
+	return u
+}
+
+// plus returns the sum of two usages; a figure that only one of them has counts.
+func (u Usage) plus(v Usage) Usage {
+	u.Input += v.Input
+	u.Output += v.Output
+	u.CacheRead = sum(u.CacheRead, v.CacheRead)
+	u.CacheWrite = sum(u.CacheWrite, v.CacheWrite)
+	return u
+}
+
+func sum(a, b *int) *int {
+	if a == nil && b == nil {
+		return nil
+	}
+	n := 0
+	if a != nil {
+		n += *a
+	}
+	if b != nil {
+		n += *b
+	}
+	return &n
+}
+
+// wrapped is the item that carries a layer's text to package projection.
+func wrapped(text string, refs []string) projection.Item {
+	it := projection.Text(projection.System, text)
+	it.Refs = refs
+	return it
+}

@@ -1,0 +1,348 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stratamem/strata/projection"
+)
+
+// hook is one of the functions in [Hooks].
+type hook uint8
+
+const (
+	hookInit hook = iota
+	hookAppend
+	hookRecall
+	hookStore
+	hookSpawn
+	hookReturn
+	hookComplete
+	hookDispose
+	hookCount
+)
+
+// hooks is the one table of what is true of every layer's hook of a kind.
+var hooks = [hookCount]struct {
+	name    string
+	timeout time.Duration                   // default
+	own     func(t *Timeouts) time.Duration // what the layer says
+	failure string                          // what an error, panic or timeout means
+}{
+	hookInit:     {"init", 10 * time.Second, func(t *Timeouts) time.Duration { return t.Init }, "begin fails, or the layer is disabled"},
+	hookAppend:   {"append", 5 * time.Second, func(t *Timeouts) time.Duration { return t.Append }, "items pass unchanged"},
+	hookRecall:   {"recall", 5 * time.Second, func(t *Timeouts) time.Duration { return t.Recall }, "the layer contributes nothing this turn"},
+	hookStore:    {"store", 30 * time.Second, func(t *Timeouts) time.Duration { return t.Store }, "the layer changes nothing"},
+	hookSpawn:    {"on-spawn", 10 * time.Second, func(t *Timeouts) time.Duration { return t.OnSpawn }, "the layer is absent in the child"},
+	hookReturn:   {"on-return", 10 * time.Second, func(t *Timeouts) time.Duration { return t.OnReturn }, "parent state and result unchanged"},
+	hookComplete: {"on-complete", 30 * time.Second, func(t *Timeouts) time.Duration { return t.OnComplete }, "the layer changes nothing"},
+	hookDispose:  {"dispose", 5 * time.Second, func(t *Timeouts) time.Duration { return t.Dispose }, "the others are disposed all the same"},
+}
+
+// timeout returns the bound of a layer's hook, negative for none.
+func (h hook) timeout(s *Spec) time.Duration {
+	if d := hooks[h].own(&s.Timeouts); d != 0 {
+		return d
+	}
+	return hooks[h].timeout
+}
+
+// Status is how a hook call went.
+type Status string
+
+// The statuses of a hook call.
+const (
+	StatusOK      Status = "ok"
+	StatusError   Status = "error"   // it returned an error or panicked
+	StatusTimeout Status = "timeout" // its time was up
+	StatusSkipped Status = "skipped" // it was not called: the layer is disabled, or the phase was cancelled
+)
+
+// call is one hook call of one layer. What stands below the line belongs to the
+// hook's goroutine from the moment it begins until the call has settled, and
+// for ever if it was abandoned.
+type call struct {
+	cell    *cell
+	state   any // as the hook sees it
+	records *Records
+	budget  int // for Recall
+
+	x        *Execution
+	ctx      context.Context
+	span     trace.Span // nil where tracing is off
+	deadline atomic.Pointer[deadline]
+	begun    time.Time
+	progress atomic.Uint32
+
+	took     time.Duration
+	err      error
+	recalled recalled
+	change   change
+	items    []projection.Item
+	other    any   // what OnSpawn, OnReturn or Init put out beside
+	late     error // how it ended, or what became of a result that was fine; set by who waited
+}
+
+// The progress of a call.
+const (
+	callWaiting uint32 = iota
+	callRunning
+	callSettled
+	callAbandoned
+)
+
+// round runs one hook of several layers side by side, at most Options.Parallel
+// at once, and with 1 strictly in order. A call whose time is up is abandoned:
+// its goroutine goes on, its result is discarded, its place is free.
+//
+// Most hooks only look at their state and return within a microsecond, less
+// than it takes to start a goroutine. So one goroutine begins with the calls,
+// and only if it has not done them all after helpAfter do others help.
+type round struct {
+	m     *Memory
+	ctx   context.Context // of the phase
+	trace bool            // the phase has a recording span
+	hook  hook
+	calls []call
+	do    func(c *call) error
+
+	shared  *deadline
+	timely  bool         // the shared deadline was kept
+	next    atomic.Int32 // index of the first call that nobody took
+	pending atomic.Int32 // calls neither settled nor abandoned
+	done    chan struct{}
+}
+
+const (
+	// yields is how often run gives way to the hooks before it sleeps: to be
+	// woken costs more than most rounds take.
+	yields    = 16
+	helpAfter = 50 * time.Microsecond
+)
+
+// run makes the calls and returns when each has settled or was abandoned.
+func (r *round) run() {
+	n := len(r.calls)
+	if n == 0 {
+		return
+	}
+	r.done = make(chan struct{})
+	r.pending.Store(int32(n))
+	now := time.Now()
+	r.shared = newDeadline(r.ctx, r.hook.timeout(&r.calls[0].cell.layer.spec), now)
+	defer func() { r.timely = r.shared.end(context.Canceled) }()
+	r.next.Store(1)
+	r.begin(&r.calls[0], r.shared, now)
+	r.shared.watch(r.expire)
+	go r.work(&r.calls[0])
+	for range yields {
+		if runtime.Gosched(); r.pending.Load() == 0 {
+			return
+		}
+	}
+	if helpers := min(n, r.m.parallel) - 1; helpers > 0 {
+		help := time.NewTimer(helpAfter)
+		select {
+		case <-r.done:
+			help.Stop()
+			return
+		case <-help.C:
+			for range helpers {
+				r.workOn()
+			}
+		}
+	}
+	<-r.done
+}
+
+// expire abandons the calls with the shared deadline.
+func (r *round) expire() {
+	for i := range r.calls {
+		if r.calls[i].deadline.Load() == r.shared {
+			r.abandon(&r.calls[i])
+		}
+	}
+}
+
+func (r *round) begin(c *call, d *deadline, now time.Time) {
+	c.begun, c.ctx = now, d
+	if r.trace {
+		c.ctx, c.span = r.m.tracing.hook(d, r.hook, c.cell, now)
+		x := *c.x
+		x.span = c.span
+		c.x = &x
+	}
+	c.deadline.Store(d)
+	c.progress.Store(callRunning)
+}
+
+// work makes c's call and then those that nobody took.
+func (r *round) work(c *call) {
+	returned := false
+	defer func() {
+		if !returned { // the hook ended its goroutine
+			c.err = errors.New("hook ended its goroutine")
+			if r.settle(c, time.Now()) {
+				r.workOn()
+			}
+		}
+	}()
+	for c != nil {
+		c.err = r.guarded(c)
+		now := time.Now()
+		if d := c.deadline.Load(); d != r.shared {
+			d.end(context.Canceled)
+		}
+		if !r.settle(c, now) {
+			break
+		}
+		c = r.take(now)
+	}
+	returned = true
+}
+
+// workOn starts a goroutine for the calls that nobody took.
+func (r *round) workOn() {
+	if c := r.take(time.Now()); c != nil {
+		go r.work(c)
+	}
+}
+
+// take begins the next call that nobody took, if there is one.
+func (r *round) take(now time.Time) *call {
+	i := int(r.next.Add(1)) - 1
+	if i >= len(r.calls) {
+		return nil
+	}
+	c := &r.calls[i]
+	timeout := r.hook.timeout(&c.cell.layer.spec)
+	if r.shared.serves(timeout, now) {
+		r.begin(c, r.shared, now)
+		if r.shared.Err() == nil || r.ctx.Err() != nil {
+			return c
+		}
+		// Time was up after all, and it is open who notices it for this call.
+		if !c.progress.CompareAndSwap(callRunning, callWaiting) {
+			r.m.forgetLate(c)
+			return r.take(now)
+		}
+	}
+	d := newDeadline(r.ctx, timeout, now)
+	r.begin(c, d, now)
+	d.watch(func() { r.abandon(c) })
+	return c
+}
+
+// settle says whether the call's result counts. If not, it is discarded.
+func (r *round) settle(c *call, now time.Time) bool {
+	c.took = now.Sub(c.begun)
+	if !c.progress.CompareAndSwap(callRunning, callSettled) {
+		r.m.forgetLate(c)
+		return false
+	}
+	r.finish()
+	return true
+}
+
+func (r *round) abandon(c *call) {
+	if r.m.abandon(c, r.hook) {
+		r.workOn()
+		r.finish()
+	}
+}
+
+func (r *round) finish() {
+	if r.pending.Add(-1) == 0 {
+		close(r.done)
+	}
+}
+
+// guarded makes the call. A panic becomes its error.
+func (r *round) guarded(c *call) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	if r.m.opts.VerifyStates {
+		return verified(c, r.do)
+	}
+	return r.do(c)
+}
+
+// verified fails a call that modifies the state it was given to read.
+func verified(c *call, do func(*call) error) error {
+	before, err := c.cell.layer.code.encode(c.state)
+	if err != nil {
+		return do(c)
+	}
+	if err := do(c); err != nil {
+		return err
+	}
+	if after, err := c.cell.layer.code.encode(c.state); err != nil || !bytes.Equal(before, after) {
+		return ErrStateModified
+	}
+	return nil
+}
+
+// ok says whether a call returned in time, and without an error.
+func (c *call) ok() bool { return c.progress.Load() == callSettled && c.err == nil }
+
+// report says how a call went, once its round is over. It leaves the error in
+// c.late.
+func (r *round) report(c *call) HookReport {
+	rep := HookReport{Layer: c.cell.layer.spec.ID, Hook: hooks[r.hook].name, Status: StatusOK}
+	if c.ok() {
+		rep.Took, rep.Items, rep.Note = c.took, len(c.items), c.recalled.note
+		if c.late != nil {
+			rep.Status = StatusError
+		}
+	} else {
+		rep.Status, rep.Took, c.late = c.failure(r.ctx)
+	}
+	if c.late != nil {
+		rep.Err, rep.Error, rep.Note = c.late, c.late.Error(), hooks[r.hook].failure
+	}
+	return rep
+}
+
+// failure says how a call failed.
+func (c *call) failure(phase context.Context) (status Status, took time.Duration, err error) {
+	expired := c.deadline.Load().Err()
+	if c.progress.Load() == callSettled {
+		took, err = c.took, c.err
+	} else {
+		took, err = time.Since(c.begun), expired
+	}
+	switch {
+	case phase.Err() != nil && errors.Is(err, phase.Err()):
+		return StatusSkipped, took, err
+	case errors.Is(err, context.DeadlineExceeded) && expired == context.DeadlineExceeded:
+		return StatusTimeout, took, &TimeoutError{Timeout: c.deadline.Load().timeout}
+	}
+	return StatusError, took, err
+}
+
+// reuse keeps the calls of a round for the next one, if nothing can touch them
+// any more.
+func (r *Run) reuse(rd *round) {
+	if !rd.timely {
+		return
+	}
+	for i := range rd.calls {
+		if rd.calls[i].progress.Load() != callSettled {
+			return
+		}
+	}
+	r.spare = rd.calls
+}

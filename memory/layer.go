@@ -1,0 +1,225 @@
+package memory
+
+import (
+	"context"
+	"time"
+
+	"github.com/stratamem/strata/projection"
+)
+
+// Slots of the ready layers. A lower slot stands earlier in its band.
+const (
+	SlotReminder       = 80
+	SlotSteering       = 90
+	SlotWorkingMemory  = 100
+	SlotEntity         = 150
+	SlotObservations   = 200
+	SlotProcedural     = 250
+	SlotEpisodic       = 300
+	SlotRAG            = 350
+	SlotSemanticRecall = 400
+)
+
+// Scope says who shares a layer's data.
+type Scope string
+
+// The scopes of a layer.
+const (
+	ScopeThread    Scope = "thread"    // the executions of one thread; the default
+	ScopeResource  Scope = "resource"  // all threads of one resource, usually a person
+	ScopeGlobal    Scope = "global"    // everyone who uses the store
+	ScopeExecution Scope = "execution" // one execution only
+)
+
+// InitErrorPolicy says what a failing Init does to Begin.
+type InitErrorPolicy uint8
+
+// The policies for a failing Init.
+const (
+	InitFails    InitErrorPolicy = iota // Begin fails; the default
+	InitDisables                        // the layer is skipped for the execution
+)
+
+// Timeouts bound each hook of a layer. Zero means the hook's default, a
+// negative value no bound.
+type Timeouts struct {
+	Init, Append, Recall, Store, OnSpawn, OnReturn, OnComplete, Dispose time.Duration
+}
+
+// Spec describes a layer.
+type Spec struct {
+	ID          string // required, unique, [a-z0-9-]+
+	Name        string // for people; default the ID
+	Slot        int    // order inside a band, ascending; ties keep the order given
+	Scope       Scope  // default ScopeThread
+	Budget      projection.Budget
+	Placement   projection.Placement
+	Required    bool // never cut; if it cannot fit, Project fails with ErrBudget
+	Timeouts    Timeouts
+	OnInitError InitErrorPolicy
+	Format      int // version of the encoded state; raise it with a Migrate hook
+}
+
+// Hooks are the functions of a layer with state S. A nil hook is one that the
+// layer is not interested in. Hooks read state and do not modify it: they
+// return a [Change]. Recall and Store of different layers run concurrently.
+type Hooks[S any] struct {
+	// Init returns the state of a beginning execution, given what is stored.
+	// Without it the stored state is used, or the zero S.
+	Init func(ctx context.Context, in *InitInput[S]) (S, error)
+	// Append may replace or add to items that enter the log from outside.
+	Append func(ctx context.Context, in *AppendInput[S]) ([]projection.Item, error)
+	// Recall says what the layer contributes to the prompt.
+	Recall func(ctx context.Context, in *RecallInput[S]) (Recalled[S], error)
+	// Store learns from a turn.
+	Store func(ctx context.Context, in *StoreInput[S]) (Change[S], error)
+	// OnSpawn decides what crosses into a child.
+	OnSpawn func(ctx context.Context, in *SpawnInput[S]) (Spawned[S], error)
+	// OnReturn merges a child's state and may change its result.
+	OnReturn func(ctx context.Context, in *ReturnInput[S]) (Returned[S], error)
+	// OnComplete learns from an execution that ends, whatever its outcome.
+	OnComplete func(ctx context.Context, in *CompleteInput[S]) (Change[S], error)
+	// Dispose releases what Init acquired.
+	Dispose func(ctx context.Context, in *DisposeInput[S]) error
+
+	// Clone copies a state for an update. Without it the copy is made by a
+	// JSON round trip.
+	Clone func(S) S
+	// Delta describes the change from old to new output in fewer words, or
+	// returns false to send the new output whole.
+	Delta func(old, new string) (delta string, ok bool)
+	// Migrate decodes a state of an older Format.
+	Migrate func(format int, data []byte) (S, error)
+	// Tools are functions that the model may call; made by [NewTool].
+	Tools []Tool[S]
+}
+
+// InitInput is what Init is given.
+type InitInput[S any] struct {
+	Execution *Execution
+	Records   *Records // the layer's records in this scope
+	State     S        // as stored; the zero S if Found is false
+	Found     bool
+}
+
+// AppendInput is what Append is given.
+type AppendInput[S any] struct {
+	Execution *Execution
+	Records   *Records
+	State     S
+	Items     []projection.Item // as the layers before left them; not to be modified
+}
+
+// RecallInput is what Recall is given.
+type RecallInput[S any] struct {
+	Execution *Execution
+	Records   *Records
+	State     S
+	Log       []projection.Item // all that the execution sees, oldest first; shared, not to be modified
+	Query     string            // text of the newest user message
+	Budget    int               // tokens that the output may fill, wrappers included
+}
+
+// Recalled is what Recall contributes. Text is shorthand for one item. An
+// empty output contributes nothing; Note may say why.
+type Recalled[S any] struct {
+	Text   string
+	Items  []projection.Item // only their text and Refs are used
+	Refs   []string          // with Text: record keys or item ids it was made from
+	Note   string            // for the turn report
+	Change Change[S]
+}
+
+// StoreInput is what Store is given.
+type StoreInput[S any] struct {
+	Execution *Execution
+	Records   *Records
+	State     S
+	New       []projection.Item // items of this turn: from outside first, then the response
+	Log       []projection.Item // all that the execution sees, New included
+	Response  *Response         // shared by the layers, not to be modified
+}
+
+// SpawnInput is what OnSpawn is given.
+type SpawnInput[S any] struct {
+	Execution *Execution // of the parent
+	Child     *Execution
+	Records   *Records // of the parent
+	State     S        // of the parent
+}
+
+// Spawned is what crosses into a child.
+type Spawned[S any] struct {
+	State *S                // the child's initial state; nil: none crosses
+	Items []projection.Item // appended to the child's log
+}
+
+// ReturnInput is what OnReturn is given.
+type ReturnInput[S any] struct {
+	Execution  *Execution // of the parent
+	Child      *Execution
+	Records    *Records // of the parent
+	State      S        // of the parent
+	ChildState S
+	ChildLog   []projection.Item
+	Result     Result // as the layers before left it
+}
+
+// Returned is what OnReturn makes of a child.
+type Returned[S any] struct {
+	Change Change[S] // of the parent's state
+	Result Result
+}
+
+// CompleteInput is what OnComplete is given.
+type CompleteInput[S any] struct {
+	Execution *Execution
+	Records   *Records
+	State     S
+	Log       []projection.Item
+	Outcome   Outcome
+}
+
+// DisposeInput is what Dispose is given.
+type DisposeInput[S any] struct {
+	Execution *Execution
+	State     S
+}
+
+// Change is what a hook wants changed. The zero Change changes nothing. All
+// changes of a turn become durable in one atomic batch.
+type Change[S any] struct {
+	update func(S) S
+	clear  bool
+	writes []write
+}
+
+type write struct {
+	key    string
+	value  []byte
+	delete bool
+}
+
+// Update returns a change of the state. f is given a copy of its own; it is
+// pure, quick, and may run more than once: when another execution changed the
+// same state, the updates of the turn run again on the fresh one.
+func Update[S any](f func(S) S) Change[S] { return Change[S]{update: f} }
+
+// Clear returns a change that deletes the layer's stored state and records in
+// this scope. The layer stays active, with the zero S for its state until
+// something changes that; its next Init starts from nothing.
+func Clear[S any]() Change[S] { return Change[S]{clear: true} }
+
+// Put returns c with a write to the layer's records. key is relative to the
+// layer's scope; value is kept until the turn is committed, and not to be changed
+// before. A key or value that the store does not take fails the whole change.
+func (c Change[S]) Put(key string, value []byte) Change[S] {
+	c.writes = append(c.writes[:len(c.writes):len(c.writes)], write{key: key, value: value})
+	return c
+}
+
+// Delete returns c with the deletion of one of the layer's records.
+func (c Change[S]) Delete(key string) Change[S] {
+	c.writes = append(c.writes[:len(c.writes):len(c.writes)], write{key: key, delete: true})
+	return c
+}

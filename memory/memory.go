@@ -1,0 +1,277 @@
+// Package memory gives an agent layered memory: it decides, with layers, what a
+// model sees before each call, and keeps what is to be remembered after it.
+//
+// A host calls [Run.Project] before a model call and [Run.Commit] after it. In
+// between, the runtime of this package drives the hooks of the layers, has
+// package projection build the view, and writes each turn to a store as one
+// atomic batch. It is not an agent loop, calls no model, and knows no layer:
+// ready ones are in package layers.
+//
+// The one decision: the runtime owns the state of layers. Hooks read it and
+// return changes, so that children, resuming, the merging of concurrent
+// changes, and durability are written once, here.
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stratamem/strata/projection"
+	"github.com/stratamem/strata/storage"
+)
+
+// Identity says on whose behalf an execution runs.
+type Identity struct {
+	Thread   string `json:"thread"` // the conversation; required
+	Resource string `json:"resource,omitempty"`
+	Agent    string `json:"agent,omitempty"`
+	Team     string `json:"team,omitempty"`
+}
+
+// Options of [New]. The zero value means the documented defaults.
+type Options struct {
+	Policy    projection.Policy
+	Tokenizer projection.Tokenizer // nil means projection.Estimate
+	System    []projection.Item    // first in every view
+	Tail      []projection.Item    // last in every view
+	Tools     string               // names and schemas of the host's own tools: a change opens a prefix epoch
+	Model     string               // for hooks and traces
+
+	// Parallel is how many Recall or Store hooks run at once; 0 means 8, and 1
+	// runs them strictly in slot order.
+	Parallel int
+	// KeepTurns bounds a thread: with K, its last K turns can be explained and
+	// replayed, history reaches back K turns at most (and K/2 at least, where the
+	// budget allows), and no more than about 2K turns are stored. 0 keeps all.
+	KeepTurns int
+	// VerifyStates is a test mode: a hook that modifies the state it was given
+	// to read fails with ErrStateModified.
+	VerifyStates bool
+
+	Clock          func() time.Time     // nil means time.Now
+	NewID          func() string        // nil means UUIDv7
+	TracerProvider trace.TracerProvider // nil means the global one
+	MeterProvider  metric.MeterProvider // nil means the global one
+}
+
+// Response is what the model answered.
+type Response struct {
+	Items []projection.Item // assistant messages, tool calls, reasoning
+	Usage Usage
+	Cost  float64 // in the host's currency, rolled up into the parent of a child
+	Model string  // default Options.Model
+}
+
+// Usage counts tokens as the provider reported them. CacheRead is nil where it
+// said nothing, which is not the same as zero.
+type Usage struct {
+	Input      int  `json:"input,omitempty"`
+	Output     int  `json:"output,omitempty"`
+	CacheRead  *int `json:"cache_read,omitempty"`
+	CacheWrite *int `json:"cache_write,omitempty"`
+}
+
+// Outcome says how an execution ended.
+type Outcome string
+
+// The outcomes of an execution.
+const (
+	Success Outcome = "success"
+	Failure Outcome = "failure"
+	Aborted Outcome = "aborted"
+)
+
+// Result is what a child hands to its parent.
+type Result struct {
+	Outcome Outcome           `json:"outcome"`
+	Text    string            `json:"text,omitempty"`
+	Items   []projection.Item `json:"items,omitempty"`
+}
+
+// Memory drives a set of layers over a store. It is safe for concurrent use.
+type Memory struct {
+	store     storage.Adapter
+	opts      Options
+	layers    []Layer
+	index     map[string]int // of layers, by id
+	slots     []int          // indexes of layers in slot order
+	given     []int          // indexes of layers in the order given
+	reverse   []int          // the other way round
+	tools     map[string]toolAt
+	head      *projection.Head
+	tail      []projection.Item
+	tokenizer projection.Tokenizer
+	parallel  int
+	clock     func() time.Time
+	newID     func() string
+	tracing   *tracing
+	closed    atomic.Bool
+	open      atomic.Int64 // runs that have not ended
+
+	mu   sync.Mutex
+	late map[*call]string // abandoned hooks that are still at work
+	idle chan struct{}    // closed when late becomes empty; nil while nobody waits
+}
+
+// New returns a memory that drives layers over store. It reports all faults of
+// its arguments together, each naming its layer, and starts nothing: the store
+// stays the caller's to close, after the memory. A nil opts means the defaults.
+func New(store storage.Adapter, layers []Layer, opts *Options) (*Memory, error) {
+	m := &Memory{store: store, layers: slices.Clone(layers), index: make(map[string]int), tools: make(map[string]toolAt), late: make(map[*call]string)}
+	if opts != nil {
+		m.opts = *opts
+	}
+	var errs []error
+	fault := func(err error) { errs = append(errs, err) }
+	if _, ok := store.(storage.Batcher); !ok {
+		fault(fmt.Errorf("new memory: store %T has no atomic batches (storage.Batcher)", store))
+	}
+	if _, ok := store.(storage.Versioner); !ok {
+		fault(fmt.Errorf("new memory: store %T has no versions (storage.Versioner)", store))
+	}
+	for i := range m.layers {
+		l := &m.layers[i]
+		name := l.spec.ID
+		if name == "" {
+			name = fmt.Sprintf("#%d", i+1)
+		}
+		for _, err := range l.faults() {
+			fault(fmt.Errorf("layer %s: %w", name, err))
+		}
+		if _, ok := m.index[l.spec.ID]; ok && l.spec.ID != "" {
+			fault(fmt.Errorf("layer %s: ID is used twice", name))
+		}
+		m.index[l.spec.ID] = i
+		m.given = append(m.given, i)
+		m.addTools(i, fault)
+	}
+	if err := m.opts.Policy.Validate(); err != nil {
+		fault(fmt.Errorf("new memory: %w", err))
+	}
+	if m.opts.KeepTurns < 0 {
+		fault(fmt.Errorf("new memory: KeepTurns %d is negative", m.opts.KeepTurns))
+	}
+	if m.opts.Parallel < 0 {
+		fault(fmt.Errorf("new memory: Parallel %d is negative", m.opts.Parallel))
+	}
+	m.fillDefaults()
+	var err error
+	if m.tracing, err = newTracing(m.opts.TracerProvider, m.opts.MeterProvider); err != nil {
+		fault(fmt.Errorf("new memory: %w", err))
+	}
+	system := m.fixed("system", m.opts.System, fault)
+	m.tail = m.fixed("tail", m.opts.Tail, fault)
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	m.slots = slices.Clone(m.given)
+	slices.SortStableFunc(m.slots, func(a, b int) int { return m.layers[a].spec.Slot - m.layers[b].spec.Slot })
+	m.reverse = slices.Clone(m.given)
+	slices.Reverse(m.reverse)
+	m.head = projection.NewHead(m.tokenizer, system, m.toolText())
+	return m, nil
+}
+
+func (m *Memory) fillDefaults() {
+	m.parallel = m.opts.Parallel
+	if m.parallel <= 0 {
+		m.parallel = 8
+	}
+	if m.tokenizer = m.opts.Tokenizer; m.tokenizer == nil {
+		m.tokenizer = projection.Estimate{}
+	}
+	if m.clock = m.opts.Clock; m.clock == nil {
+		m.clock = time.Now
+	}
+	if m.newID = m.opts.NewID; m.newID == nil {
+		m.newID = func() string { return uuid.Must(uuid.NewV7()).String() }
+	}
+}
+
+// fixed checks items that stand in every view. They get neither id nor time, so
+// that a view depends on nothing else.
+func (m *Memory) fixed(what string, items []projection.Item, fault func(error)) []projection.Item {
+	items = slices.Clone(items)
+	in := intake{m: m}
+	size := 0
+	for i := range items {
+		in.repair(&items[i])
+		if !items[i].Time.IsZero() {
+			items[i].Time = items[i].Time.Round(0).UTC()
+		}
+		if reason := malformed(&items[i]); reason != "" {
+			fault(fmt.Errorf("new memory: %s item %d: %s", what, i, reason))
+		}
+		size += len(appendItem(nil, &items[i]))
+	}
+	if size > maxFixed {
+		fault(fmt.Errorf("new memory: %s items of %d bytes are over %d", what, size, maxFixed))
+	}
+	return items
+}
+
+// Close waits for hooks that outlived their timeouts, until ctx ends, and
+// reports those still at work. Runs that have not ended are reported too; what
+// they did not commit is lost. Begin fails from now on.
+func (m *Memory) Close(ctx context.Context) error {
+	m.closed.Store(true)
+	m.mu.Lock()
+	if len(m.late) > 0 && m.idle == nil {
+		m.idle = make(chan struct{})
+	}
+	idle := m.idle
+	m.mu.Unlock()
+	if idle != nil {
+		select {
+		case <-idle:
+		case <-ctx.Done():
+		}
+	}
+	var errs []error
+	m.mu.Lock()
+	if len(m.late) > 0 {
+		var names []string
+		for _, name := range m.late {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		errs = append(errs, fmt.Errorf("close memory: hooks still running: %s", strings.Join(names, ", ")))
+	}
+	m.mu.Unlock()
+	if n := m.open.Load(); n > 0 {
+		errs = append(errs, fmt.Errorf("close memory: %d runs have not ended", n))
+	}
+	return errors.Join(errs...)
+}
+
+// abandon gives up a call, unless it has settled.
+func (m *Memory) abandon(c *call, h hook) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !c.progress.CompareAndSwap(callRunning, callAbandoned) {
+		return false
+	}
+	m.late[c] = hooks[h].name + " " + c.cell.layer.spec.ID
+	return true
+}
+
+// forgetLate takes note that an abandoned hook has returned.
+func (m *Memory) forgetLate(c *call) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.late, c)
+	if len(m.late) == 0 && m.idle != nil {
+		close(m.idle)
+		m.idle = nil
+	}
+}

@@ -1,0 +1,290 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stratamem/strata/projection"
+)
+
+// Project takes items into the log and returns what to send to the model: user
+// input before the first call of a turn, tool results before the next. Items
+// from outside pass through the Append hooks first; those that the model made
+// (assistant messages, tool calls, reasoning) do not. An item without ID or
+// Time gets them. Text that is not valid UTF-8 is repaired, which is noted in
+// the report.
+//
+// Without items, Project returns the view that it last returned in this turn.
+// With items, it extends the turn. Nothing is stored before [Run.Commit].
+//
+// If an item cannot be taken ([*ItemError]) or ctx ends before the items are in
+// the log, nothing has changed. After any other error, such as [ErrBudget], the
+// items are in the log: call again without them. An item whose ID is already in
+// the turn is not taken again.
+//
+// The view and its items are shared and not to be changed.
+func (r *Run) Project(ctx context.Context, items ...projection.Item) (_ *projection.View, err error) {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("project: %w", err)
+	}
+	defer done()
+	t := r.openTurn()
+	if len(items) == 0 && t.view != nil {
+		return t.view, nil
+	}
+	if t.response != nil {
+		return nil, errors.New("project: the turn has its response: commit it first")
+	}
+	ctx, span, traced := r.m.tracing.phase(ctx, "project", r)
+	defer endSpan(r, span, &err)
+	if err := r.extend(ctx, traced, items); err != nil {
+		return nil, fmt.Errorf("project: %w", err)
+	}
+	t.view = nil
+	view, err := r.assemble(ctx, span, traced)
+	if err != nil {
+		return nil, fmt.Errorf("project: %w", err)
+	}
+	t.view = view
+	return view, nil
+}
+
+// openTurn returns the turn at work, after beginning one if none is.
+func (r *Run) openTurn() *turn {
+	if r.turn != nil {
+		return r.turn
+	}
+	r.turn = &turn{encoded: r.itemBytes[:0]}
+	r.mu.Lock()
+	if r.report.Turn != 0 {
+		r.report = TurnReport{Execution: r.id, Step: r.step + 1}
+	}
+	r.mu.Unlock()
+	return r.turn
+}
+
+// extend takes items into the log.
+func (r *Run) extend(ctx context.Context, traced bool, items []projection.Item) error {
+	t := r.turn
+	in := intake{m: r.m}
+	taken, err := in.take(items)
+	if err != nil {
+		return err
+	}
+	if len(t.encoded) > 0 {
+		taken = slices.DeleteFunc(taken, func(it projection.Item) bool { return r.holds(it.ID) })
+	}
+	if r.hasAppend() {
+		if taken, err = r.admit(ctx, traced, &in, taken); err != nil {
+			return err
+		}
+	}
+	return r.enter(taken, &in)
+}
+
+// enter puts complete items into the log, all or none.
+func (r *Run) enter(items []projection.Item, in *intake) error {
+	t := r.turn
+	encoded, err := appendItems(t.encoded, items)
+	if err != nil {
+		return err
+	}
+	t.encoded = encoded
+	r.log.Append(items...)
+	for i := range items {
+		if items[i].Kind == projection.Message && items[i].Role == projection.User {
+			t.fromUser = true
+		}
+	}
+	if in.repaired > 0 {
+		r.warn(fmt.Sprintf("%d texts were not valid UTF-8 and were repaired", in.repaired))
+	}
+	return nil
+}
+
+// holds says whether an item with an id is in the turn at work.
+func (r *Run) holds(id string) bool {
+	return slices.ContainsFunc(r.log.Slice(r.start, r.log.Len()), func(it projection.Item) bool { return it.ID == id })
+}
+
+func (r *Run) hasAppend() bool {
+	return slices.ContainsFunc(r.cells, func(c *cell) bool { return c.layer.has[hookAppend] && c.absent == "" })
+}
+
+// admit passes items from outside through the Append hooks, each stretch of
+// them in slot order.
+func (r *Run) admit(ctx context.Context, traced bool, in *intake, items []projection.Item) ([]projection.Item, error) {
+	var out []projection.Item
+	for len(items) > 0 {
+		n := 0
+		for n < len(items) && outside(&items[n]) == outside(&items[0]) {
+			n++
+		}
+		stretch := items[:n:n]
+		items = items[n:]
+		if outside(&stretch[0]) {
+			var err error
+			if stretch, err = r.pipe(ctx, traced, in, stretch); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, stretch...)
+	}
+	return out, nil
+}
+
+func (r *Run) pipe(ctx context.Context, traced bool, in *intake, items []projection.Item) ([]projection.Item, error) {
+	for _, i := range r.m.slots {
+		c, err := r.one(ctx, traced, hookAppend, i, func(c *call) error {
+			out, err := c.cell.layer.code.append(c.ctx, c.x, c.records, c.state, slices.Clip(items))
+			if err != nil {
+				return err
+			}
+			if c.items, err = (&intake{m: r.m}).take(out); err == nil {
+				_, err = appendItems(nil, c.items)
+			}
+			return err
+		})
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if c != nil && err == nil {
+			items = c.items
+		}
+	}
+	return items, nil
+}
+
+// assemble recalls from all layers and builds the view.
+func (r *Run) assemble(ctx context.Context, span trace.Span, traced bool) (*projection.View, error) {
+	rd := r.recall(ctx, traced)
+	if err := ctx.Err(); err != nil {
+		r.note(rd, nil)
+		return nil, err
+	}
+	r.contribute(rd)
+	in := projection.Input{
+		Policy: &r.m.opts.Policy, Head: r.m.head, Layers: r.contribs, Log: r.log, Tail: r.m.tail,
+		Epoch: r.epoch, Fresh: r.epoch == nil || r.epoch.Shown != r.log.Len(),
+	}
+	view, err := projection.Assemble(ctx, &in)
+	r.note(rd, view) // a failed Recall does not fail the turn
+	r.reuse(rd)
+	if err != nil {
+		return nil, err
+	}
+	from := 0
+	if r.epoch != nil {
+		from = r.epoch.From
+	}
+	r.epoch = view.Epoch
+	r.mu.Lock()
+	r.report.view(view)
+	r.mu.Unlock()
+	r.m.tracing.measureView(ctx, view, from)
+	if traced {
+		span.SetAttributes(attrTokens.Int(view.Tokens), attrItems.Int(view.Len()))
+	}
+	return view, nil
+}
+
+func useOf(v *projection.View, layer string) *projection.LayerUse {
+	if v == nil {
+		return nil
+	}
+	for i := range v.Layers {
+		if v.Layers[i].Layer == layer {
+			return &v.Layers[i]
+		}
+	}
+	return nil
+}
+
+// recall runs the Recall hooks.
+func (r *Run) recall(ctx context.Context, traced bool) *round {
+	log, query := r.log.Slice(0, r.log.Len()), r.log.Query()
+	rd := r.round(ctx, traced, hookRecall, r.m.slots, func(c *call) (err error) {
+		c.recalled, c.change, err = c.cell.layer.code.recall(c.ctx, c.x, c.records, c.state, log, query, c.budget)
+		return err
+	})
+	for i := range rd.calls {
+		rd.calls[i].budget = r.contribs[i].Budget
+	}
+	rd.run()
+	if traced && r.m.tracing.content {
+		for i := range rd.calls {
+			if span := rd.calls[i].span; span != nil {
+				span.SetAttributes(attrQuery.String(query))
+			}
+		}
+	}
+	return rd
+}
+
+// contribute makes the layers' contributions of what they recalled, and the
+// changes that they want.
+func (r *Run) contribute(rd *round) {
+	room := maxOutputs
+	for i := range rd.calls {
+		con, call := &r.contribs[i], &rd.calls[i]
+		if con.Failed = !call.ok(); con.Failed {
+			continue
+		}
+		if err := call.cell.amend(call.change); err != nil {
+			call.late = fmt.Errorf("change: %w", err)
+		}
+		call.items = output(&call.recalled, con.Items)
+		for j := range call.items {
+			n := encodedLen(call.items[j].Text(), room)
+			for _, ref := range call.items[j].Refs {
+				n += encodedLen(ref, room)
+			}
+			if room -= n; room < 0 {
+				room += n
+				call.late = fmt.Errorf("output of %d bytes at item %d is over what is left of %d", n, j, maxOutputs)
+				call.items = call.items[:j:j]
+				break
+			}
+		}
+		con.Items = call.items
+	}
+}
+
+// output returns what a layer recalled as items of valid text. It is what it was
+// if the layer recalled the same as before.
+func output(out *recalled, before []projection.Item) []projection.Item {
+	if out.text == "" && len(out.items) == 0 {
+		return nil
+	}
+	if len(out.items) == 0 && len(before) == 1 && before[0].Text() == out.text && slices.Equal(before[0].Refs, out.refs) {
+		return before
+	}
+	items := make([]projection.Item, 0, len(out.items)+1)
+	add := func(text string, refs []string) {
+		if text == "" {
+			return
+		}
+		if !utf8.ValidString(text) {
+			text = strings.ToValidUTF8(text, "\uFFFD")
+		}
+		for i := range refs {
+			if !utf8.ValidString(refs[i]) {
+				refs = slices.Clone(refs)
+				refs[i] = strings.ToValidUTF8(refs[i], "\uFFFD")
+			}
+		}
+		items = append(items, wrapped(text, refs))
+	}
+	add(out.text, out.refs)
+	for i := range out.items {
+		add(out.items[i].Text(), out.items[i].Refs)
+	}
+	return items
+}

@@ -1,0 +1,324 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stratamem/strata/projection"
+)
+
+// Run is one execution. It is used by one caller at a time: calls wait for one
+// another. [Run.Call], [Run.Report], [Run.Execution], [Run.Tools] and the
+// Return of children may be called at any time.
+type Run struct {
+	m                         *Memory
+	id                        string
+	who                       Identity
+	depth                     int
+	parent                    *Run // nil at depth 0, and after Resume
+	parentID                  string
+	lineage                   string // key prefix of its turns
+	runKey, headKey, epochKey string
+	root                      int     // turn of the thread that its topmost ancestor spawned it at; 0 at depth 0
+	fork                      *origin // the log that it began with, if that was its parent's
+	base                      int     // last turn of the lineage when it began
+	began                     time.Time
+	cells                     []*cell // in the order given
+
+	work    chan struct{} // holds a token while an operation is at work
+	writing chan struct{} // holds a token while a batch with its cells is made
+	merging chan struct{} // holds a token while a child returns to it
+	stop    context.Context
+	cancel  context.CancelFunc // ends stop, and what is at work in a child, when the run ends
+
+	mu       sync.Mutex // guards what follows, and the cells
+	usage    Usage
+	cost     float64
+	model    string
+	step     int
+	from     int // its first turn
+	latest   int // its last turn
+	report   TurnReport
+	children []*Run
+	over     bool    // has ended, or is ending
+	outcome  Outcome // once it is ending
+	ended    time.Time
+	sealed   bool // its end is durable
+
+	// What follows belongs to the operation at work.
+	log       *projection.Log
+	places    []place // of the log, ascending
+	start     int     // log index of the first item of the turn at work
+	last      int     // last turn known of the lineage
+	first     int     // first turn kept of the lineage
+	own       int     // turns that it committed
+	gap       bool    // others committed to the lineage since it began
+	where     kept    // the lineage's head as last read or written
+	epoch     *projection.Epoch
+	texts     *texts
+	contribs  []projection.Contribution // of the active layers that recall, in slot order
+	turn      *turn                     // nil between turns
+	spare     []call                    // of a round that is over
+	completed bool                      // OnComplete has run
+	disposed  bool
+	returned  *Result // as the OnReturn hooks left it
+
+	// What follows belongs to who holds the token of writing.
+	recorded                                   bool   // the store has its record
+	turnBytes, epochBytes, runBytes, itemBytes []byte // buffers, used again
+}
+
+// turn is what the turn at work came to so far.
+type turn struct {
+	view     *projection.View
+	encoded  []byte    // its items as JSON, with commas
+	response *Response // as Commit was given it
+	fromUser bool      // a user message is among its items
+	learned  bool      // its Store hooks have run
+}
+
+// empty says whether there is nothing in the turn to store: what began it failed.
+func (t *turn) empty() bool { return t.view == nil && t.response == nil && len(t.encoded) == 0 }
+
+// place says where a stretch of the log is stored.
+type place struct {
+	start int    // log index
+	in    string // execution whose log it is; empty: the run's own
+	turn  int
+	item  int // index in the turn of the item at start
+}
+
+func (m *Memory) newRun(id string, who Identity) *Run {
+	r := &Run{
+		m: m, id: id, runKey: runKey(id), who: who, model: m.opts.Model,
+		work: make(chan struct{}, 1), writing: make(chan struct{}, 1), merging: make(chan struct{}, 1),
+		log: projection.NewLog(m.tokenizer), texts: newTexts(m.tokenizer, m.opts.KeepTurns),
+		cells: make([]*cell, len(m.layers)),
+	}
+	r.stop, r.cancel = context.WithCancel(context.Background())
+	for i := range m.layers {
+		l := &m.layers[i]
+		kind, scope := scopeID(l.spec.Scope, &who, id)
+		prefix := scopeKey(l.spec.ID, kind, scope)
+		r.cells[i] = &cell{layer: l, m: m, mu: &r.mu, kind: kind, prefix: prefix, stateKey: prefix + "state"}
+	}
+	r.report = TurnReport{Execution: id, Step: 1}
+	return r
+}
+
+// follow sets the lineage that the run's turns go to.
+func (r *Run) follow(lineage string) {
+	r.lineage, r.headKey, r.epochKey = lineage, headKey(lineage), epochKey(lineage)
+}
+
+// take waits for one of the run's tokens.
+func take(ctx context.Context, token chan struct{}) error {
+	select {
+	case token <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case token <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// begin waits until the run is free, and says whether it can be used. The
+// context that it returns ends with the run.
+func (r *Run) begin(ctx context.Context) (context.Context, func(), error) {
+	if err := ctx.Err(); err != nil {
+		return ctx, nil, err
+	}
+	if err := take(ctx, r.work); err != nil {
+		return ctx, nil, err
+	}
+	r.mu.Lock()
+	over := r.over
+	r.mu.Unlock()
+	if over {
+		<-r.work
+		return ctx, nil, ErrEnded
+	}
+	if r.parent == nil {
+		return ctx, func() { <-r.work }, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(r.stop, cancel)
+	return ctx, func() { stop(); cancel(); <-r.work }, nil
+}
+
+// Execution returns what hooks would see of the execution now.
+func (r *Run) Execution() *Execution {
+	return &Execution{snapshot: r.snapshot()}
+}
+
+func (r *Run) snapshot() *snapshot {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &snapshot{
+		m: r.m, id: r.id, identity: r.who, depth: r.depth, step: r.step,
+		usage: r.usage, cost: r.cost, model: r.model,
+		siblings: make([]sibling, len(r.cells)),
+	}
+	for i, c := range r.cells {
+		if c.absent == "" {
+			s.siblings[i] = sibling{c.state, true}
+		}
+	}
+	return s
+}
+
+// Report says how the turn at work went so far, or the last one if none is.
+func (r *Run) Report() TurnReport {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.report.clone()
+}
+
+// round prepares a hook's calls for those layers, in the order of their
+// indexes, that have it and are active. Disabled ones are reported as skipped.
+func (r *Run) round(ctx context.Context, traced bool, h hook, order []int, do func(c *call) error) *round {
+	n := 0
+	for _, i := range order {
+		if r.cells[i].layer.has[h] {
+			n++
+		}
+	}
+	rd := &round{m: r.m, ctx: ctx, trace: traced, hook: h, do: do}
+	if n == 0 {
+		return rd
+	}
+	if reuse := r.spare; h == hookRecall || h == hookStore {
+		// Only these two run under the token of work, one after another.
+		if r.spare = nil; cap(reuse) >= n {
+			rd.calls = reuse[:n]
+			clear(rd.calls)
+		}
+	}
+	if rd.calls == nil {
+		rd.calls = make([]call, n)
+	}
+	x := &Execution{snapshot: r.snapshot()}
+	n = 0
+	r.mu.Lock()
+	for _, i := range order {
+		c := r.cells[i]
+		if !c.layer.has[h] {
+			continue
+		}
+		if c.absent != "" {
+			r.skipped(ctx, traced, h, c)
+			continue
+		}
+		call := &rd.calls[n]
+		call.cell, call.x, call.state, call.records = c, x, c.state, c.records
+		n++
+	}
+	r.mu.Unlock()
+	rd.calls = rd.calls[:n]
+	return rd
+}
+
+// one runs a hook of one layer.
+func (r *Run) one(ctx context.Context, traced bool, h hook, i int, do func(c *call) error) (*call, error) {
+	rd := r.round(ctx, traced, h, []int{i}, do)
+	if len(rd.calls) == 0 {
+		return nil, nil
+	}
+	rd.run()
+	r.note(rd, nil)
+	return &rd.calls[0], rd.calls[0].late
+}
+
+// note reports the calls of a round that is over, and ends their spans. view
+// says what became of what Recall put out.
+func (r *Run) note(rd *round, view *projection.View) {
+	if len(rd.calls) == 0 {
+		return
+	}
+	r.mu.Lock()
+	if r.report.Hooks == nil {
+		r.report.Hooks = make([]HookReport, 0, 2*len(r.cells))
+	}
+	from := len(r.report.Hooks)
+	for i := range rd.calls {
+		r.report.Hooks = append(r.report.Hooks, rd.report(&rd.calls[i]))
+	}
+	reports := r.report.Hooks[from:len(r.report.Hooks):len(r.report.Hooks)]
+	r.mu.Unlock()
+	measured := r.m.tracing.hookTime.Enabled(rd.ctx)
+	if !rd.trace && !measured {
+		return
+	}
+	for i := range reports {
+		rep, c := &reports[i], &rd.calls[i]
+		if c.span != nil {
+			r.m.tracing.endHook(c.span, c.begun.Add(rep.Took), rep, useOf(view, rep.Layer))
+		}
+		if measured {
+			r.m.tracing.measureHook(rd.ctx, rep)
+		}
+	}
+}
+
+// skipped reports a hook of a layer that is not active. r.mu is held.
+func (r *Run) skipped(ctx context.Context, traced bool, h hook, c *cell) {
+	rep := HookReport{Layer: c.layer.spec.ID, Hook: hooks[h].name, Status: StatusSkipped, Note: c.absent}
+	r.report.Hooks = append(r.report.Hooks, rep)
+	if traced {
+		now := time.Now()
+		_, span := r.m.tracing.hook(ctx, h, c, now)
+		r.m.tracing.endHook(span, now, &rep, nil)
+	}
+}
+
+// warn adds a note to the turn's report.
+func (r *Run) warn(note string) {
+	r.mu.Lock()
+	r.report.Notes = append(r.report.Notes, note)
+	r.mu.Unlock()
+}
+
+// changeFailed turns a call that went well into a failed one: what it wanted
+// changed could not be.
+func (r *Run) changeFailed(c *cell, hook string, err error) {
+	rep := HookReport{Layer: c.layer.spec.ID, Hook: hook, Status: StatusError, Err: err, Error: err.Error()}
+	r.mu.Lock()
+	r.report.Hooks = append(r.report.Hooks, rep)
+	r.mu.Unlock()
+}
+
+// position says where the log item with an index is stored, or will be when the
+// turn at work gets the number n.
+func (r *Run) position(i, n int) Position {
+	if i >= r.start {
+		return Position{Turn: n, Item: i - r.start}
+	}
+	at, ok := slices.BinarySearchFunc(r.places, i, func(p place, i int) int { return p.start - i })
+	if !ok {
+		at--
+	}
+	p := r.places[at]
+	return Position{Execution: p.in, Turn: p.turn, Item: p.item + i - p.start}
+}
+
+// indexOf is the opposite of position.
+func (r *Run) indexOf(p Position) (int, bool) {
+	for i := len(r.places) - 1; i >= 0; i-- {
+		at := &r.places[i]
+		if at.in == p.Execution && at.turn == p.Turn && at.item <= p.Item {
+			index := at.start + p.Item - at.item
+			return index, index <= r.log.Len()
+		}
+	}
+	return 0, false
+}
+
+func endSpan(r *Run, span trace.Span, err *error) { r.m.tracing.endPhase(span, *err) }

@@ -1,0 +1,246 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// envelope is what stands under a layer's state key. Clears counts how often
+// the layer was cleared in this scope; its records live under a prefix with
+// that number, so that clearing them is one change of this value, however many
+// there are. The records of earlier numbers are purged afterwards.
+type envelope struct {
+	V      int             `json:"v"`
+	Format int             `json:"format,omitempty"` // Spec.Format of who wrote the state
+	Clears int             `json:"clears,omitempty"`
+	State  json.RawMessage `json:"state,omitempty"` // absent: cleared, or only records were written
+}
+
+const envelopeFormat = 1
+
+func (e *envelope) append(b []byte) []byte {
+	b = append(b, `{"v":`...)
+	b = strconv.AppendInt(b, envelopeFormat, 10)
+	if e.Format > 0 {
+		b = append(b, `,"format":`...)
+		b = strconv.AppendInt(b, int64(e.Format), 10)
+	}
+	if e.Clears > 0 {
+		b = append(b, `,"clears":`...)
+		b = strconv.AppendInt(b, int64(e.Clears), 10)
+	}
+	if e.State != nil {
+		b = append(b, `,"state":`...)
+		b = append(b, e.State...)
+	}
+	return append(b, '}')
+}
+
+// kept is an envelope as it was last read or written.
+type kept struct {
+	envelope
+	raw     []byte // nil: absent
+	version storage.Version
+	current bool // version is that of raw; not so after a write
+}
+
+// loadKept reads an envelope. was is what it is expected to be.
+func loadKept(ctx context.Context, store storage.Adapter, key string, was *kept) (kept, error) {
+	raw, version, err := storage.GetVersion(ctx, store, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return kept{current: true}, nil
+	}
+	if err != nil {
+		return kept{}, err
+	}
+	k := kept{raw: raw, version: version, current: true}
+	if was.raw != nil && bytes.Equal(raw, was.raw) {
+		k.envelope = was.envelope
+		return k, nil
+	}
+	if err := json.Unmarshal(raw, &k.envelope); err != nil {
+		return kept{}, &storage.CorruptError{Key: key, Reason: err.Error()}
+	}
+	if k.V > envelopeFormat {
+		return kept{}, &FormatError{Key: key, Have: k.V, Supported: envelopeFormat}
+	}
+	return k, nil
+}
+
+// cell is one layer in one execution.
+type cell struct {
+	layer    *Layer
+	mu       *sync.Mutex // of the run
+	m        *Memory
+	prefix   string // of the keys of the layer's scope
+	stateKey string
+	kind     Scope
+	absent   string // why the layer is not active here; empty if it is
+	inited   bool
+
+	// Guarded by mu, which is never held while a hook or an update runs.
+	state    any      // what hooks see: settled with all pending changes
+	settled  any      // as Init returned it, or as it was last committed
+	origin   any      // as Init returned it when nothing was stored
+	stored   kept     //
+	pending  []change // since the last commit, in order
+	records  *Records
+	seed     bool   // settled came from a parent and is stored with the next batch
+	detached bool   // settled came from a parent and is not what the scope holds
+	revision uint64 // of state
+}
+
+func recordsPrefix(scope string, clears int) string {
+	return scope + "r" + strconv.Itoa(clears) + "/"
+}
+
+// load reads what is stored of the layer's scope.
+func (c *cell) load(ctx context.Context) (found bool, err error) {
+	ctx, span := c.m.tracing.search(ctx, c.prefix, "state")
+	c.stored, err = loadKept(ctx, c.m.store, c.stateKey, &kept{})
+	if err == nil {
+		c.state, found, err = c.decode(&c.stored)
+	}
+	span.end(btoi(found), err)
+	if err != nil {
+		return false, err
+	}
+	c.settled = c.state
+	c.records = &Records{m: c.m, prefix: recordsPrefix(c.prefix, c.stored.Clears)}
+	return found, nil
+}
+
+func (c *cell) decode(k *kept) (state any, found bool, err error) {
+	l := c.layer
+	if k.State == nil {
+		return l.code.zero(), false, nil
+	}
+	if k.Format > l.spec.Format {
+		return nil, false, &FormatError{Key: c.stateKey, Have: k.Format, Supported: l.spec.Format}
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	if state, err = l.code.decode(k.Format, l.spec.Format, k.State); err != nil {
+		return nil, false, fmt.Errorf("decode state of layer %s: %w", l.spec.ID, err)
+	}
+	return state, true, nil
+}
+
+// apply returns the state after a change. The state itself stays as it is.
+func (l *Layer) apply(state any, ch *change) (next any, err error) {
+	if ch.clear {
+		state = l.code.zero()
+	}
+	if ch.update == nil {
+		return state, nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	if state, err = l.code.clone(state); err != nil {
+		return nil, err
+	}
+	return ch.update(state), nil
+}
+
+// amend makes a change seen by the next hook and keeps it for the next batch.
+// A change that cannot be made changes nothing.
+func (c *cell) amend(ch change) error {
+	if ch.empty() {
+		return nil
+	}
+	for i := range ch.writes {
+		w := &ch.writes[i]
+		if err := storage.ValidateEntry(recordsPrefix(c.prefix, 1<<30)+w.key, w.value); err != nil {
+			return err
+		}
+	}
+	for {
+		c.mu.Lock()
+		state, revision := c.state, c.revision
+		c.mu.Unlock()
+		next, err := c.layer.apply(state, &ch)
+		if err != nil {
+			return err
+		}
+		c.mu.Lock()
+		if c.revision == revision {
+			c.revision++
+			c.state = next
+			c.pending = append(c.pending, ch)
+			c.see(&ch)
+			c.mu.Unlock()
+			return nil
+		}
+		c.mu.Unlock()
+	}
+}
+
+// see brings records up to date after a change that joined pending.
+func (c *cell) see(ch *change) {
+	if ch.clear {
+		c.records = &Records{m: c.m, prefix: recordsPrefix(c.prefix, c.stored.Clears+1)}
+	}
+	if len(ch.writes) > 0 {
+		c.records = c.records.with(ch.writes)
+	}
+}
+
+// install sets the state to base with the pending changes after the first n,
+// which are done with.
+func (c *cell) install(base any, n int) {
+	for {
+		c.mu.Lock()
+		rest, revision := slices.Clone(c.pending[n:]), c.revision
+		c.mu.Unlock()
+		state := base
+		rest = slices.DeleteFunc(rest, func(ch change) bool {
+			next, err := c.layer.apply(state, &ch)
+			if err == nil {
+				state = next
+			}
+			return err != nil
+		})
+		c.mu.Lock()
+		if c.revision == revision {
+			c.revision++
+			c.state, c.settled, c.pending = state, base, rest
+			c.rewind()
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+	}
+}
+
+// rewind sets records to what is stored and what is still pending.
+func (c *cell) rewind() {
+	prefix := recordsPrefix(c.prefix, c.stored.Clears)
+	if c.records == nil || c.records.prefix != prefix || len(c.records.pending) > 0 {
+		c.records = &Records{m: c.m, prefix: prefix}
+	}
+	for i := range c.pending {
+		c.see(&c.pending[i])
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

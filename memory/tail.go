@@ -1,0 +1,252 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/stratamem/strata/projection"
+	"github.com/stratamem/strata/storage"
+)
+
+// loadLog reads where the lineage stands, the part of its log that can be used,
+// and the epoch, if that still fits the log.
+func (r *Run) loadLog(ctx context.Context) error {
+	h, err := r.readHead(ctx)
+	if err != nil {
+		return err
+	}
+	if h == nil {
+		return nil // a child that never committed cannot be resumed
+	}
+	r.last, r.first = h.Turn, h.First
+	resumed := r.step > 0
+	if !resumed {
+		r.base = h.Turn
+	}
+	r.gap = r.last-r.base != r.own
+	var e *epochHead
+	if h.Whole && !resumed || h.Execution == r.id {
+		if e, err = r.readEpoch(ctx); err != nil {
+			return err
+		}
+	}
+	turns, err := r.m.readTail(ctx, r.record().origin(), r.tailBound(e))
+	if err != nil {
+		return err
+	}
+	for i := range turns {
+		r.appendTurn(&turns[i])
+	}
+	r.start = r.log.Len()
+	if len(turns) > 0 && turns[len(turns)-1].in == "" {
+		r.texts.seen(turns[len(turns)-1].Turn)
+	}
+	if e == nil {
+		return nil
+	}
+	return r.loadEpoch(ctx, e)
+}
+
+// readHead reads the lineage's head; nil if it has none yet.
+func (r *Run) readHead(ctx context.Context) (*head, error) {
+	key := r.headKey
+	raw, version, err := storage.GetVersion(ctx, r.m.store, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		r.where = kept{current: true}
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.where = kept{raw: raw, version: version, current: true}
+	return decodeRecord[head](key, raw)
+}
+
+// readEpoch reads the epoch that the lineage's last turn left; nil if it left
+// none.
+func (r *Run) readEpoch(ctx context.Context) (*epochHead, error) {
+	key := r.epochKey
+	data, err := r.m.store.Get(ctx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := decodeRecord[epochHead](key, data)
+	if err != nil || e.Number == 0 || e.Turn != r.last {
+		return nil, err
+	}
+	return e, nil
+}
+
+// tailTurn is a turn with the execution whose log it is in; empty for the
+// reader's own lineage.
+type tailTurn struct {
+	*Turn
+	in string
+}
+
+// tailBound returns a function that is shown turns, the newest first, and says
+// when there are enough.
+func (r *Run) tailBound(e *epochHead) func(t *tailTurn) bool {
+	tokens, turns := 0, 0
+	limit, keep := r.m.opts.Policy.Cap(), r.m.opts.KeepTurns
+	need := func(p *Position, t *tailTurn) bool { // p is not reached yet
+		return p != nil && p.Execution == t.in && p.Turn < t.Number
+	}
+	return func(t *tailTurn) bool {
+		turns++
+		if same := t.Tokenizer == r.m.tokenizer.Name() && len(t.Sizes) == len(t.Items); same {
+			for _, n := range t.Sizes {
+				tokens += n
+			}
+		} else {
+			for i := range t.Items {
+				tokens += projection.Size(r.m.tokenizer, &t.Items[i])
+			}
+		}
+		if keep > 0 && turns >= keep {
+			return true
+		}
+		if e != nil && (need(&e.From, t) || need(e.Pin, t)) {
+			return false
+		}
+		return tokens >= limit || keep > 0 && turns > keep/2
+	}
+}
+
+// readTail returns turns of a log, oldest first: as many as enough wants.
+func (m *Memory) readTail(ctx context.Context, o *origin, enough func(*tailTurn) bool) ([]tailTurn, error) {
+	var tail []tailTurn
+	for in := ""; o != nil; o = o.Fork {
+		prefix := turnsPrefix(o.Lineage)
+		opts := storage.ScanOptions{Reverse: true, After: prefix + pad(o.Turn+1)}
+		for e, err := range storage.Scan(ctx, m.store, prefix, &opts) {
+			if err != nil {
+				return nil, err
+			}
+			t, err := decodeRecord[Turn](e.Key, e.Value)
+			if err != nil {
+				return nil, err
+			}
+			if !o.sees(t) {
+				continue
+			}
+			tail = append(tail, tailTurn{t, in})
+			if enough(&tail[len(tail)-1]) {
+				slices.Reverse(tail)
+				return tail, nil
+			}
+		}
+		if o.Fork != nil {
+			in = o.Fork.Execution
+		}
+	}
+	slices.Reverse(tail)
+	return tail, nil
+}
+
+func (r *Run) appendTurn(t *tailTurn) {
+	r.places = append(r.places, place{start: r.log.Len(), in: t.in, turn: t.Number})
+	sized := t.Tokenizer == r.m.tokenizer.Name() && len(t.Sizes) == len(t.Items)
+	for i := range t.Items {
+		if sized {
+			r.log.AppendSized(t.Items[i], t.Sizes[i])
+		} else {
+			r.log.Append(t.Items[i])
+		}
+	}
+}
+
+// loadEpoch restores the epoch. One that does not fit the log any more is left
+// out: the next projection opens another.
+func (r *Run) loadEpoch(ctx context.Context, h *epochHead) error {
+	items := make([]projection.Item, len(h.Texts))
+	records := make(map[int]*Turn)
+	for i := range h.Texts {
+		ref := &h.Texts[i]
+		t := records[ref.Turn]
+		if t == nil {
+			key := turnKey(r.lineage, ref.Turn)
+			data, err := r.m.store.Get(ctx, key)
+			if errors.Is(err, storage.ErrNotFound) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if t, err = decodeRecord[Turn](key, data); err != nil {
+				return err
+			}
+			records[ref.Turn] = t
+		}
+		it, ok := t.Texts[ref.Digest]
+		if !ok {
+			return nil
+		}
+		items[i] = it
+		r.texts.know(it, ref.Digest, ref.Turn, ref.Tokens)
+	}
+	r.epoch = r.restoreEpoch(h, items)
+	return nil
+}
+
+// restoreEpoch is the opposite of saveEpoch; nil if a position is not in the log.
+func (r *Run) restoreEpoch(h *epochHead, items []projection.Item) *projection.Epoch {
+	ok := h.valid()
+	if !ok {
+		return nil
+	}
+	index := func(p Position) int {
+		i, found := r.indexOf(p)
+		ok = ok && found
+		return i
+	}
+	output := func(o *outputHead) (out projection.Output) {
+		ok = ok && len(o.Items)+len(o.Inline) == len(o.Sizes)
+		out.Items = append(out.Items, o.Inline...)
+		for _, at := range o.Items {
+			out.Items = append(out.Items, items[at])
+		}
+		for i := 0; ok && i < len(o.Sizes); i++ {
+			out.Sizes = append(out.Sizes, o.Sizes[i])
+			out.Size += o.Sizes[i]
+		}
+		return out
+	}
+	e := &projection.Epoch{
+		Number: h.Number, Projections: h.Projections, Turns: h.Turns, Head: h.Head,
+		From: index(h.From), Shown: index(h.Shown), Pin: -1,
+		Stable: h.Stable, StableTokens: h.StableTokens, Missed: h.Missed, Misses: h.Misses,
+	}
+	if h.Pin != nil {
+		e.Pin = index(*h.Pin)
+	}
+	for _, p := range h.Hidden {
+		e.Hidden = append(e.Hidden, index(p))
+	}
+	if h.Summary != nil {
+		e.Summary = &items[*h.Summary]
+	}
+	for i := range h.Tracks {
+		t := &h.Tracks[i]
+		track := projection.Track{
+			Layer: t.Layer, Live: t.Live, Changed: t.Changed, Samples: t.Samples, Last: output(&t.Last),
+		}
+		if t.Same {
+			track.Pinned, track.Told = track.Last, track.Last
+		} else {
+			track.Pinned, track.Told = output(&t.Pinned), output(&t.Told)
+		}
+		e.Tracks = append(e.Tracks, track)
+	}
+	for _, p := range h.Ledger {
+		e.Ledger = append(e.Ledger, projection.Published{At: index(p.At), Item: items[p.Item], Size: p.Size})
+	}
+	if !ok {
+		return nil
+	}
+	return e
+}

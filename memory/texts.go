@@ -1,0 +1,183 @@
+package memory
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	"github.com/stratamem/strata/projection"
+)
+
+// texts knows the items outside the log that a lineage showed lately: in which
+// turn's record each is stored, its digest and its size. So an unchanged text
+// is neither encoded nor hashed again, and costs a record one reference.
+type texts struct {
+	tok    projection.Tokenizer
+	keep   int // Options.KeepTurns
+	byText map[string]*text
+	byItem map[*projection.Item]*text // a short cut for items seen before, where they were
+	byHash map[string]int             // turn of texts not seen yet by this run, by digest
+	round  int                        // of marking
+	marked []*text                    // in this round, in order
+	before []*text                    // in the last round that was stored
+	fresh  []*text                    // found since then
+	buffer []byte                     // of their encodings
+}
+
+// text is one item with where it is stored.
+type text struct {
+	item    projection.Item
+	digest  string
+	turn    int // whose record has it; 0: none yet
+	tokens  int
+	round   int                // in which it was last marked
+	index   int                // in marked, for that round
+	encoded []byte             // until it is stored
+	next    *text              // another item that reads the same
+	at      []*projection.Item // its keys in byItem
+}
+
+func newTexts(tok projection.Tokenizer, keep int) *texts {
+	return &texts{tok: tok, keep: keep, byText: make(map[string]*text), byItem: make(map[*projection.Item]*text), byHash: make(map[string]int)}
+}
+
+// begin begins a round: what is not marked in it is forgotten by stored.
+func (t *texts) begin() { t.round, t.marked = t.round+1, t.marked[:0] }
+
+// mark returns what is known of an item. size is negative if it must be counted.
+func (t *texts) mark(it *projection.Item, size int) *text {
+	x := t.byItem[it]
+	if x == nil {
+		x = t.find(it, size)
+		t.byItem[it] = x
+		x.at = append(x.at, it)
+	}
+	if x.round != t.round {
+		x.round, x.index = t.round, len(t.marked)
+		t.marked = append(t.marked, x)
+	}
+	return x
+}
+
+// find returns what is known of an item that stands where none was seen.
+func (t *texts) find(it *projection.Item, size int) *text {
+	key := it.Text()
+	x := t.byText[key]
+	for x != nil && !sameItem(&x.item, it) {
+		x = x.next
+	}
+	if x != nil {
+		return x
+	}
+	if size < 0 {
+		size = projection.Size(t.tok, it)
+	}
+	x = &text{item: *it, tokens: size, next: t.byText[key]}
+	from := len(t.buffer)
+	t.buffer = appendItem(t.buffer, it)
+	x.encoded = t.buffer[from:len(t.buffer):len(t.buffer)]
+	x.digest = digest(x.encoded)
+	x.turn = t.byHash[x.digest]
+	t.byText[key] = x
+	t.fresh = append(t.fresh, x)
+	return x
+}
+
+// turn returns whose record turn n refers to for a text: its own, if the text is
+// new or was stored so long ago that the record will go before turn n does.
+func (t *texts) turn(x *text, n int) int {
+	if x.turn == 0 || t.keep > 0 && x.turn <= n-max(t.keep/2, 1) {
+		return n
+	}
+	return x.turn
+}
+
+func (t *texts) appendRef(b []byte, x *text, n int) []byte {
+	return appendRef(b, &ItemRef{Digest: x.digest, Turn: t.turn(x, n), Layer: x.item.Layer, Tokens: x.tokens})
+}
+
+// seen takes note of where a record says that texts are stored.
+func (t *texts) seen(rec *Turn) {
+	if rec.View == nil {
+		return
+	}
+	for i := range rec.View.Bands {
+		for _, ref := range rec.View.Bands[i].Items {
+			t.byHash[ref.Digest] = ref.Turn
+		}
+	}
+}
+
+// stored takes note that turn n was written, and forgets what it does not show.
+func (t *texts) stored(n int) {
+	for _, x := range t.marked {
+		x.turn, x.encoded = t.turn(x, n), nil
+	}
+	clear(t.byHash)
+	for _, x := range t.fresh {
+		if x.round != t.round { // a try showed it, but not the last one
+			t.forget(x)
+		}
+	}
+	t.fresh, t.buffer = t.fresh[:0], t.buffer[:0]
+	for _, x := range t.before {
+		if x.round != t.round {
+			t.forget(x)
+		} else if len(x.at) > maxPlaces {
+			for _, it := range x.at {
+				delete(t.byItem, it)
+			}
+			x.at = x.at[:0]
+		}
+	}
+	t.before, t.marked = t.marked, t.before[:0]
+}
+
+// maxPlaces bounds the short cuts to one text.
+const maxPlaces = 16
+
+func (t *texts) forget(x *text) {
+	for _, it := range x.at {
+		delete(t.byItem, it)
+	}
+	key := x.item.Text()
+	first := t.byText[key]
+	if first == x {
+		if first = x.next; first == nil {
+			delete(t.byText, key)
+		} else {
+			t.byText[key] = first
+		}
+		return
+	}
+	for ; first != nil; first = first.next {
+		if first.next == x {
+			first.next = x.next
+		}
+	}
+}
+
+// know adds an item that is stored in the record of a turn.
+func (t *texts) know(it projection.Item, digest string, turn, tokens int) {
+	key := it.Text()
+	x := &text{item: it, digest: digest, turn: turn, tokens: tokens, next: t.byText[key]}
+	t.byText[key] = x
+	t.before = append(t.before, x)
+}
+
+func digest(encoded []byte) string {
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:16])
+}
+
+// sameItem compares all that an encoding shows.
+func sameItem(a, b *projection.Item) bool {
+	return a.Kind == b.Kind && a.Role == b.Role && a.Layer == b.Layer && a.Action == b.Action &&
+		a.ID == b.ID && a.Name == b.Name && a.CallID == b.CallID && a.Arguments == b.Arguments && a.Failed == b.Failed &&
+		a.Time.Equal(b.Time) && slices.Equal(a.Refs, b.Refs) && slices.EqualFunc(a.Parts, b.Parts, samePart)
+}
+
+func samePart(a, b projection.Part) bool {
+	return a.Type == b.Type && a.Text == b.Text && a.URL == b.URL && a.MediaType == b.MediaType && a.Name == b.Name &&
+		string(a.Data) == string(b.Data)
+}
