@@ -1,0 +1,401 @@
+package layers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/projection"
+	"github.com/stratamem/strata/storage"
+)
+
+// EpisodicOptions are the options of [Episodic].
+type EpisodicOptions struct {
+	// Spec overrides: ID "episodic", slot [memory.SlotEpisodic], scope
+	// resource, budget at most 800 tokens, placement live.
+	Spec memory.Spec
+	// TopK is how many episodes are recalled at most; 0 means 3.
+	TopK int
+	// MinScore is the least relevance of an episode to the query; 0 means
+	// 0.25, negative no bound. The scale is that of [SemanticRecall].
+	MinScore float64
+	// Summarize writes the summary of an execution, in a few sentences. It
+	// replaces the default, which says what was asked, which tools were used,
+	// how it ended and what was answered last.
+	Summarize func(ctx context.Context, in SummarizeInput) (string, error)
+}
+
+// Episode is what is remembered of one finished execution.
+type Episode struct {
+	Execution string         `json:"execution"`
+	Thread    string         `json:"thread"`
+	Begun     time.Time      `json:"begun,omitzero"` // time of its first item
+	Ended     time.Time      `json:"ended,omitzero"` // time of its last item
+	Outcome   memory.Outcome `json:"outcome"`
+	Summary   string         `json:"summary"`        // at most 2,000 bytes
+	Refs      []string       `json:"refs,omitempty"` // ids of the items that the default summary was made from
+}
+
+// SummarizeInput is what Summarize is given.
+type SummarizeInput struct {
+	Execution *memory.Execution // that asks; after a failure not always the one to summarise
+	Episode   Episode           // with the default summary
+	Events    []Event           // the first 20 and the last 40 of the execution
+}
+
+// Episodic returns the layer that keeps one summary of every finished
+// execution, and recalls those that match the words of the query: by the words
+// of the summary, and by what the user said in the execution. Where the query
+// asks for what was last ("where were we?", "last time"), the newest episode
+// comes first. Episodes whose items are still in the log are left out.
+//
+// Episodes are written when an execution ends, children included, whatever its
+// outcome; one in which nobody said anything leaves none. If Summarize fails,
+// the episode has the default summary, and the events wait in the layer's
+// records until a later turn, of any execution in the scope, has summarised
+// them. If nothing is relevant enough it recalls nothing and its note says so.
+//
+// The state is {"index": {"docs", "length"}, "backlog"}: what ranking needs, and
+// how summarising goes. The records are e/<id> → [Episode], t/<term>/<id> →
+// "<count> <length>", wait/<id> → an episode with its events, and open/<digest
+// of the execution> → key of its first item. Ids are <time of the end>-<digest>.
+// Episodes are kept until the layer is cleared.
+func Episodic(opts *EpisodicOptions) memory.Layer {
+	var e episodic
+	if opts != nil {
+		e.EpisodicOptions = *opts
+	}
+	if e.TopK <= 0 {
+		e.TopK = 3
+	}
+	if e.MinScore == 0 {
+		e.MinScore = 0.25
+	}
+	spec := override(memory.Spec{
+		ID: "episodic", Slot: memory.SlotEpisodic, Scope: memory.ScopeResource,
+		Budget: projection.Exactly(800), Placement: projection.Live, Format: 1,
+	}, e.Spec)
+	return memory.Define(spec, memory.Hooks[episodes]{
+		Recall:     e.recall,
+		Store:      e.store,
+		OnComplete: e.complete,
+		Dispose: func(ctx context.Context, in *memory.DisposeInput[episodes]) error {
+			return e.calls.wait(ctx, in.Execution)
+		},
+	})
+}
+
+// episodes is the state.
+type episodes struct {
+	Index   corpus  `json:"index,omitzero"`
+	Backlog backlog `json:"backlog,omitzero"`
+}
+
+type episodic struct {
+	EpisodicOptions
+	calls calls
+}
+
+const (
+	episodePrefix = "e/"
+	waitPrefix    = "wait/"
+	openPrefix    = "open/"
+
+	maxSummary              = 2000    // bytes
+	maxSaid                 = 8 << 10 // bytes
+	firstEvents, lastEvents = 20, 40
+)
+
+// store notes where the execution begins, and summarises what waits.
+func (e *episodic) store(ctx context.Context, in *memory.StoreInput[episodes]) (memory.Change[episodes], error) {
+	var c memory.Change[episodes]
+	if e.Summarize != nil && !in.State.Backlog.ok() {
+		c = e.catchUp(ctx, in)
+	}
+	if in.Execution.Step() == 0 && len(in.New) > 0 {
+		c = c.Put(openPrefix+digest(in.Execution.ID()), []byte(itemKey(in.Execution, &in.New[0], 0)))
+	}
+	return c, nil
+}
+
+// waitingEpisode is an episode whose events wait for Summarize.
+type waitingEpisode struct {
+	Episode Episode `json:"episode"`
+	Events  []Event `json:"events"`
+}
+
+// catchUp tries one episode that waits, each time the next.
+func (e *episodic) catchUp(ctx context.Context, in *memory.StoreInput[episodes]) memory.Change[episodes] {
+	seen := in.State.Backlog
+	settle := func(now backlog) memory.Change[episodes] {
+		return memory.Update(func(s episodes) episodes {
+			if s.Backlog == seen { // else another execution has failed meanwhile
+				s.Backlog = now
+			}
+			return s
+		})
+	}
+	key, w, err := nextEpisode(ctx, in.Records, seen.After)
+	if err == nil && key == "" {
+		key, w, err = nextEpisode(ctx, in.Records, "")
+	}
+	if err == nil && key == "" {
+		return settle(backlog{})
+	}
+	now := seen
+	if key != "" {
+		now.After = key
+	}
+	var value []byte
+	if err == nil {
+		w.Episode.Summary, err = e.summarize(ctx, in.Execution, w.Episode, w.Events)
+	}
+	if err == nil {
+		value, err = json.Marshal(&w.Episode)
+	}
+	if err != nil {
+		now.Failures++
+		now.Error = line(err.Error(), 200)
+		return settle(now)
+	}
+	return settle(now).Put(episodePrefix+strings.TrimPrefix(key, waitPrefix), value).Delete(key)
+}
+
+func nextEpisode(ctx context.Context, r *memory.Records, after string) (key string, w waitingEpisode, err error) {
+	for entry, err := range r.Scan(ctx, waitPrefix, scanAfter(after, 1)) {
+		if err != nil {
+			return "", w, err
+		}
+		if err := json.Unmarshal(entry.Value, &w); err != nil {
+			err = fmt.Errorf("decode %s: %w", entry.Key, err)
+			return entry.Key, w, err
+		}
+		return entry.Key, w, nil
+	}
+	return "", w, nil
+}
+
+func (e *episodic) summarize(ctx context.Context, x *memory.Execution, ep Episode, list []Event) (string, error) {
+	in := SummarizeInput{Execution: x, Episode: ep, Events: list}
+	text, err := attempt(ctx, &e.calls, x, func(ctx context.Context) (string, error) { return e.Summarize(ctx, in) })
+	if err == nil {
+		if text = line(text, maxSummary); text == "" {
+			err = errors.New("summarize: the summary is empty")
+		}
+	}
+	return text, err
+}
+
+// complete writes the episode of the execution.
+func (e *episodic) complete(ctx context.Context, in *memory.CompleteInput[episodes]) (memory.Change[episodes], error) {
+	x := in.Execution
+	open := openPrefix + digest(x.ID())
+	first, err := in.Records.Get(ctx, open)
+	if errors.Is(err, storage.ErrNotFound) {
+		return memory.Change[episodes]{}, nil // no turn was committed
+	}
+	if err != nil {
+		return memory.Change[episodes]{}, err
+	}
+	items := in.Log
+	if at := slices.IndexFunc(items, func(it projection.Item) bool { return itemKey(x, &it, 0) == string(first) }); at >= 0 {
+		items = items[at:]
+	}
+	ep, said := draft(x, items, in.Outcome)
+	if ep.Summary == "" {
+		return memory.Change[episodes]{}.Delete(open), nil
+	}
+	var heard []Event // what waits, if Summarize fails
+	if e.Summarize != nil {
+		heard = events(x, ends(items), true)
+		var text string
+		if text, err = e.summarize(ctx, x, ep, heard); err == nil {
+			ep.Summary, heard = text, nil
+		}
+	}
+	value, failure := json.Marshal(&ep)
+	if failure != nil {
+		return memory.Change[episodes]{}, failure
+	}
+	id := timeKey(ep.Ended) + "-" + digest(x.ID())
+	t := termsOf(said + "\n" + ep.Summary)
+	c := memory.Update(func(s episodes) episodes {
+		s.Index.Docs++
+		s.Index.Length += int64(t.length)
+		if heard != nil {
+			s.Backlog = s.Backlog.failed(err, nil)
+		}
+		return s
+	}).Delete(open).Put(episodePrefix+id, value)
+	if heard != nil {
+		value, failure := json.Marshal(waitingEpisode{ep, heard})
+		if failure != nil {
+			return memory.Change[episodes]{}, failure
+		}
+		c = c.Put(waitPrefix+id, value)
+	}
+	return posted(c, id, t, maxRecords/2), nil
+}
+
+// ends returns the first and the last of many items.
+func ends(items []projection.Item) []projection.Item {
+	if len(items) <= firstEvents+lastEvents {
+		return items
+	}
+	return slices.Concat(items[:firstEvents], items[len(items)-lastEvents:])
+}
+
+// draft returns the episode of items with the default summary, which is empty
+// if nobody said anything, and what users said in it, by which it is found.
+func draft(x *memory.Execution, items []projection.Item, outcome memory.Outcome) (Episode, string) {
+	ep := Episode{Execution: x.ID(), Thread: x.Identity().Thread, Outcome: outcome}
+	var asked, answered, said string
+	type use struct{ calls, failed int }
+	uses := make(map[string]*use)
+	var tools []string // in the order of their first call
+	names := make(map[string]string)
+	cite := func(it *projection.Item) {
+		if it.ID != "" {
+			ep.Refs = append(ep.Refs, it.ID)
+		}
+	}
+	var last *projection.Item
+	for i := range items {
+		it := &items[i]
+		if t := it.Time.UTC(); !t.IsZero() {
+			if ep.Begun.IsZero() {
+				ep.Begun = t
+			}
+			ep.Ended = t
+		}
+		switch {
+		case it.Kind == projection.ToolCall:
+			name := line(it.Name, 60)
+			names[it.CallID] = name
+			if uses[name] == nil {
+				uses[name] = new(use)
+				tools = append(tools, name)
+			}
+			uses[name].calls++
+		case it.Kind == projection.ToolResult:
+			if u := uses[names[it.CallID]]; u != nil && it.Failed {
+				u.failed++
+			}
+		case it.Kind == projection.Message && it.Role == projection.User:
+			text := line(it.Text(), 300)
+			if asked == "" && text != "" {
+				asked = text
+				cite(it)
+			}
+			if len(said) < maxSaid {
+				said += text + "\n"
+			}
+		case it.Kind == projection.Message && it.Role == projection.Assistant:
+			last = it
+		}
+	}
+	if last != nil {
+		if answered = line(last.Text(), 400); answered != "" {
+			cite(last)
+		}
+	}
+	if asked == "" && answered == "" {
+		return ep, ""
+	}
+	var parts []string
+	if asked != "" {
+		parts = append(parts, "Asked: "+asked)
+	}
+	if len(tools) > 0 {
+		var used []string
+		for _, name := range tools[:min(len(tools), 12)] {
+			text := name
+			if u := uses[name]; u.failed > 0 {
+				text = fmt.Sprintf("%s ×%d (%d failed)", name, u.calls, u.failed)
+			} else if u.calls > 1 {
+				text = fmt.Sprintf("%s ×%d", name, u.calls)
+			}
+			used = append(used, text)
+		}
+		parts = append(parts, "Used: "+strings.Join(used, ", "))
+	}
+	if answered != "" {
+		parts = append(parts, "Answered: "+answered)
+	}
+	ep.Summary = line(strings.Join(parts, " | "), maxSummary)
+	return ep, said
+}
+
+// lastTime matches queries that ask for what was last.
+var lastTime = regexp.MustCompile(`(?i)\b(?:last time|last conversation|last session|previous(?:ly)?|where (?:were|was|did) (?:we|i)|where we left|left off|continue|carry on|pick up where|what did we do|what have we done)\b`)
+
+func (e *episodic) recall(ctx context.Context, in *memory.RecallInput[episodes]) (memory.Recalled[episodes], error) {
+	var out memory.Recalled[episodes]
+	if out.Note = in.State.Backlog.note("summarize"); in.State.Index.Docs == 0 {
+		if out.Note == "" {
+			out.Note = "no execution has ended yet"
+		}
+		return out, nil
+	}
+	text := query(in.Query)
+	var ids []string
+	if lastTime.MatchString(text) {
+		for key, err := range in.Records.Scan(ctx, episodePrefix, &storage.ScanOptions{Reverse: true, Limit: 1}) {
+			if err != nil {
+				return out, err
+			}
+			ids = append(ids, strings.TrimPrefix(key.Key, episodePrefix))
+		}
+	}
+	hits, err := rank(ctx, in.Records, in.State.Index, text)
+	if err != nil {
+		return out, err
+	}
+	best := 0.0
+	for _, h := range hits {
+		if best = max(best, h.score); h.score >= e.MinScore && !slices.Contains(ids, h.id) {
+			ids = append(ids, h.id)
+		}
+	}
+	for _, id := range ids {
+		if len(out.Items) == e.TopK {
+			break
+		}
+		value, err := in.Records.Get(ctx, episodePrefix+id)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return out, err
+		}
+		var ep Episode
+		if json.Unmarshal(value, &ep) != nil || ep.visible(in) {
+			continue // damaged: the others still count
+		}
+		it := item(fmt.Sprintf("[%s, %s] %s", ep.Ended.Format("2006-01-02 15:04"), ep.Outcome, line(ep.Summary, maxSummary)))
+		it.Refs = append([]string{in.Records.Key(episodePrefix + id)}, ep.Refs...)
+		out.Items = append(out.Items, it)
+	}
+	if len(out.Items) == 0 && out.Note == "" {
+		switch {
+		case len(ids) > 0:
+			out.Note = "the episodes that match are still in the log"
+		case best == 0:
+			out.Note = "no episode shares a word with the query"
+		default:
+			out.Note = fmt.Sprintf("the best of %d episodes scores %.2f, below %.2f", in.State.Index.Docs, best, e.MinScore)
+		}
+	}
+	return out, nil
+}
+
+// visible tells whether the log still has the whole episode.
+func (ep *Episode) visible(in *memory.RecallInput[episodes]) bool {
+	return ep.Thread == in.Execution.Identity().Thread && len(in.Log) > 0 && !in.Log[0].Time.UTC().After(ep.Begun)
+}

@@ -1,0 +1,335 @@
+package layers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/projection"
+)
+
+// Event is a raw item of a thread, as the functions that learn are given it.
+type Event struct {
+	ID     string          `json:"id"` // of the item
+	Thread string          `json:"thread"`
+	Kind   projection.Kind `json:"kind"`           // a message or a tool result
+	Role   projection.Role `json:"role,omitempty"` // of a message
+	Name   string          `json:"name,omitempty"` // the speaker of a message; the tool of a result, where known
+	Text   string          `json:"text"`           // valid UTF-8
+	Cut    bool            `json:"cut,omitempty"`  // Text is only the first 8 KiB
+	Failed bool            `json:"failed,omitempty"`
+	Time   time.Time       `json:"time"`
+
+	key string // of the record that the events of its turn wait in
+}
+
+// The records of events that wait: event/<microseconds, 16 hex digits>-<digest>
+// → the events of one turn, a JSON list. Keys are unique and in the order of
+// time.
+const eventPrefix = "event/"
+
+const (
+	maxEvent  = 8 << 10   // bytes of an event's text
+	maxEvents = 256 << 10 // of the texts of a turn, and of what is tried at once
+)
+
+// Speaker says who is the source of the event: the name if there is one, else
+// the role, or "tool".
+func (e *Event) Speaker() string {
+	switch {
+	case e.Name != "":
+		return line(e.Name, 60)
+	case e.Kind == projection.ToolResult:
+		return "tool"
+	}
+	return string(e.Role)
+}
+
+// events returns the messages of the user and the assistant among items, and
+// tool results if results is set.
+func events(x *memory.Execution, items []projection.Item, results bool) []Event {
+	var list []Event
+	tools := make(map[string]string)
+	for i := range items {
+		it := &items[i]
+		switch {
+		case it.Kind == projection.ToolCall:
+			tools[it.CallID] = it.Name
+			continue
+		case it.Kind == projection.Message && (it.Role == projection.User || it.Role == projection.Assistant):
+		case it.Kind == projection.ToolResult && results:
+		default:
+			continue
+		}
+		text, cut := tidy(it.Text(), maxEvent)
+		if text == "" {
+			continue
+		}
+		e := Event{
+			ID: it.ID, Thread: x.Identity().Thread, Kind: it.Kind, Role: it.Role, Name: it.Name,
+			Text: text, Cut: cut, Failed: it.Failed, Time: it.Time.UTC(),
+		}
+		if it.Kind == projection.ToolResult && e.Name == "" {
+			e.Name = tools[it.CallID]
+		}
+		if len(list) == 0 {
+			e.key = eventPrefix + itemKey(x, it, i)
+		} else {
+			e.key = list[0].key
+		}
+		list = append(list, e)
+	}
+	return within(list, maxEvents)
+}
+
+// newest returns the last of the messages of users, or else of all events.
+func newest(list []Event) *Event {
+	best := &list[0]
+	for i := range list {
+		e := &list[i]
+		if user := e.Role == projection.User; user == (best.Role == projection.User) && !e.Time.Before(best.Time) || user && best.Role != projection.User {
+			best = e
+		}
+	}
+	return best
+}
+
+// within cuts the texts of events, the longest first, until they take at most
+// limit bytes together.
+func within(list []Event, limit int) []Event {
+	for most := maxEvent; ; most /= 2 {
+		size := 0
+		for i := range list {
+			if e := &list[i]; len(e.Text) > most {
+				e.Text, _ = tidy(e.Text, most)
+				e.Cut = true
+			}
+			size += len(list[i].Text)
+		}
+		if size <= limit || most < 16 {
+			return list
+		}
+	}
+}
+
+// itemKey names an item in records: in the order of time, unique, short and
+// free of the item's text, however long and odd thread and item id are. at is
+// the item's place in its turn, for items without an id.
+func itemKey(x *memory.Execution, it *projection.Item, at int) string {
+	id := it.ID
+	if id == "" {
+		id = x.ID() + "/" + strconv.Itoa(x.Step()) + "/" + strconv.Itoa(at)
+	}
+	return timeKey(it.Time) + "-" + digest(x.Identity().Thread, id)
+}
+
+// timeKey sorts as t does, from 1970 on.
+func timeKey(t time.Time) string {
+	return fmt.Sprintf("%016x", max(t.UnixMicro(), 0))
+}
+
+// digest is a name of 20 characters for texts of any length.
+func digest(texts ...string) string {
+	h := sha256.New()
+	for _, t := range texts {
+		fmt.Fprintf(h, "%d:%s", len(t), t)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:10])
+}
+
+// inOrder returns the change that makes the updates one after another, without
+// those that are nil.
+func inOrder[S any](updates ...func(S) S) memory.Change[S] {
+	updates = slices.DeleteFunc(updates, func(f func(S) S) bool { return f == nil })
+	if len(updates) == 0 {
+		return memory.Change[S]{}
+	}
+	return memory.Update(func(s S) S {
+		for _, f := range updates {
+			s = f(s)
+		}
+		return s
+	})
+}
+
+// put returns c with the events of a turn among its records, to wait there.
+func put[S any](c memory.Change[S], list []Event) memory.Change[S] {
+	if len(list) == 0 {
+		return c
+	}
+	value, err := json.Marshal(list)
+	if err != nil { // strings, bools, and times that package memory has checked
+		panic(err)
+	}
+	return c.Put(list[0].key, value)
+}
+
+// drop returns c without the records of events.
+func drop[S any](c memory.Change[S], list []Event) memory.Change[S] {
+	for i := range list {
+		if i == 0 || list[i].key != list[i-1].key {
+			c = c.Delete(list[i].key)
+		}
+	}
+	return c
+}
+
+// backlog is the part of a layer's state that says how learning goes where a
+// function of the user may fail. Its zero value means that nothing waits.
+type backlog struct {
+	Failures int    `json:"failures,omitempty"` // less the successes since
+	Error    string `json:"error,omitempty"`    // of the last one, at most 200 bytes
+	After    string `json:"after,omitempty"`    // the record after which the next try begins
+}
+
+// maxBatch is of how many turns one call of a learning function is given the
+// events.
+const maxBatch = 64
+
+// size is of how many turns the next try takes the events. It halves with each
+// failure, and each try begins one turn later than the one that failed: so one
+// that can never be learned from does not hold up the others for long.
+func (b backlog) size() int { return max(maxBatch>>min(b.Failures, 10), 1) }
+
+// failed returns the backlog after one more failure, of a try of list.
+func (b backlog) failed(err error, list []Event) backlog {
+	b.Failures++
+	b.Error = line(err.Error(), 200)
+	if len(list) > 0 {
+		b.After = list[0].key
+	}
+	return b
+}
+
+// ok tells whether the last call went well.
+func (b backlog) ok() bool { return b.Error == "" }
+
+// succeeded returns the backlog after list was learned from; an empty list says
+// that nothing waits any more.
+func (b backlog) succeeded(list []Event) backlog {
+	if b.ok() || len(list) == 0 {
+		return backlog{}
+	}
+	b.Failures = max(b.Failures-1, 0)
+	b.After = list[len(list)-1].key
+	return b
+}
+
+// note says what is wrong, or "".
+func (b backlog) note(function string) string {
+	if b.ok() {
+		return ""
+	}
+	return "events wait for the next turn, " + function + " failed: " + b.Error
+}
+
+// waiting returns the events that the next try takes from records.
+func (b backlog) waiting(ctx context.Context, r *memory.Records) ([]Event, error) {
+	n := b.size()
+	list, err := readEvents(ctx, r, b.After, n)
+	if err == nil && len(list) == 0 && b.After != "" {
+		list, err = readEvents(ctx, r, "", n)
+	}
+	return list, err
+}
+
+func readEvents(ctx context.Context, r *memory.Records, after string, turns int) ([]Event, error) {
+	var list []Event
+	size := 0
+	for entry, err := range r.Scan(ctx, eventPrefix, scanAfter(after, turns)) {
+		if err != nil {
+			return nil, err
+		}
+		if size += len(entry.Value); size > maxEvents && len(list) > 0 {
+			break
+		}
+		var turn []Event
+		if err := json.Unmarshal(entry.Value, &turn); err != nil || len(turn) == 0 {
+			// Damaged: what can be read of it is still worth a look.
+			text, cut := tidy(string(entry.Value), maxEvent)
+			turn = []Event{{Kind: projection.Message, Text: text, Cut: cut}}
+		}
+		for i := range turn {
+			turn[i].key = entry.Key
+		}
+		list = append(list, turn...)
+	}
+	return list, nil
+}
+
+// calls are the functions of the user that a layer has left behind because they
+// went on after their context ended. Dispose waits for them.
+type calls struct {
+	mu   sync.Mutex
+	left map[string][]<-chan struct{} // execution id → closed when the function is over
+}
+
+// attempt calls f so that each of its failures is an error: a panic, with its
+// stack, and a function that does not heed the end of ctx. It ends a little
+// before ctx does, so that there is time to keep what f was to learn from.
+func attempt[T any](ctx context.Context, c *calls, x *memory.Execution, f func(context.Context) (T, error)) (result T, failure error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		left := time.Until(deadline)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-min(left/10, time.Second)))
+		defer cancel()
+	}
+	var value T
+	var err error
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+		}()
+		value, err = f(ctx)
+	}()
+	defer func() {
+		if failure != nil {
+			x.Event("the layer's function failed")
+		}
+	}()
+	select {
+	case <-over:
+		return value, err
+	case <-ctx.Done():
+	}
+	select {
+	case <-over:
+		return value, err
+	default:
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left == nil {
+		c.left = make(map[string][]<-chan struct{})
+	}
+	c.left[x.ID()] = append(c.left[x.ID()], over)
+	return result, context.Cause(ctx)
+}
+
+// wait waits for the functions that an execution left behind.
+func (c *calls) wait(ctx context.Context, x *memory.Execution) error {
+	c.mu.Lock()
+	left := c.left[x.ID()]
+	delete(c.left, x.ID())
+	c.mu.Unlock()
+	for _, over := range left {
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the layer's function: it does not heed its context: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,391 @@
+package layers
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/projection"
+)
+
+// ObservationsOptions are the options of [Observations].
+type ObservationsOptions struct {
+	// Spec overrides: ID "observations", slot [memory.SlotObservations], scope
+	// resource, budget 200 to 2,000 tokens.
+	Spec memory.Spec
+	// ObserveAt is how many tokens of events are collected before they are
+	// observed; 0 means 1,000, negative every turn. What is left when an
+	// execution ends is observed then.
+	ObserveAt int
+	// CondenseAt is how many tokens of notes are condensed, to half of that; 0
+	// means 1,500.
+	CondenseAt int
+	// Observe writes notes on events. It replaces the default, which keeps the
+	// sentences that score high for decisions, dates, numbers, names and
+	// preferences.
+	Observe func(ctx context.Context, in ObserveInput) ([]Observation, error)
+	// Condense returns fewer notes in the place of in.Notes, at most in.Target
+	// tokens of them. It replaces the default, which merges notes that say the
+	// same and drops the least salient, oldest first.
+	Condense func(ctx context.Context, in CondenseInput) ([]Observation, error)
+}
+
+// Observation is a note on what was said or done.
+type Observation struct {
+	Time     time.Time `json:"time"`               // of the event
+	Text     string    `json:"text"`               // one line of at most 500 bytes
+	Salience int       `json:"salience,omitempty"` // how much it matters; by the default scale 1 to 10
+	Refs     []string  `json:"refs,omitempty"`     // ids of the items it was made from
+}
+
+// ObserveInput is what Observe is given.
+type ObserveInput struct {
+	Execution *memory.Execution
+	Notes     []Observation // those there are; not to be modified
+	Events    []Event       // oldest first
+}
+
+// CondenseInput is what Condense is given.
+type CondenseInput struct {
+	Execution *memory.Execution
+	Notes     []Observation // not to be modified
+	Target    int           // tokens
+}
+
+// Observations returns the layer that keeps compact notes on what happened:
+// events are buffered, then observed, and the notes condensed when they grow.
+//
+// Events are messages of the user and the assistant, and tool results, each cut
+// to 8 KiB, and all of a turn to 256 KiB. They stay in the layer's records until
+// they were observed. If Observe fails, they are given to it again in a later
+// turn. If Condense fails, the notes stay as they are, up to twice CondenseAt:
+// then the default condenses them.
+//
+// All notes that fit the budget are in the prompt, in the order of time; of
+// more than that, the most salient.
+//
+// The state is {"notes": [Observation …], "backlog": …}, the records are
+// event/<time>-<digest> → the events of a turn, a list of [Event].
+func Observations(opts *ObservationsOptions) memory.Layer {
+	var o observations
+	if opts != nil {
+		o.ObservationsOptions = *opts
+	}
+	o.ObserveAt = cmp.Or(o.ObserveAt, 1000)
+	if o.CondenseAt <= 0 {
+		o.CondenseAt = 1500
+	}
+	o.spec = override(memory.Spec{
+		ID: "observations", Slot: memory.SlotObservations, Scope: memory.ScopeResource,
+		Budget: projection.Between(200, 2000), Format: 1,
+	}, o.Spec)
+	return memory.Define(o.spec, memory.Hooks[observed]{
+		Recall: o.recall,
+		Store: func(ctx context.Context, in *memory.StoreInput[observed]) (memory.Change[observed], error) {
+			return o.store(ctx, in.Execution, in.Records, in.State, events(in.Execution, in.New, true), false), nil
+		},
+		OnComplete: func(ctx context.Context, in *memory.CompleteInput[observed]) (memory.Change[observed], error) {
+			return o.store(ctx, in.Execution, in.Records, in.State, nil, true), nil
+		},
+		Dispose: func(ctx context.Context, in *memory.DisposeInput[observed]) error {
+			return o.calls.wait(ctx, in.Execution)
+		},
+		Clone: observed.clone,
+		Delta: changed,
+	})
+}
+
+// observed is the state: the notes in the order of time, and how observing goes.
+type observed struct {
+	Notes     []Observation `json:"notes,omitempty"`
+	Backlog   backlog       `json:"backlog,omitzero"`
+	Condenser string        `json:"condenser,omitempty"` // why Condense failed last
+	// Seen are the records last observed, so that executions that observe the
+	// same ones at the same moment note them once.
+	Seen []string `json:"seen,omitempty"`
+}
+
+func (s observed) clone() observed {
+	s.Notes, s.Seen = slices.Clone(s.Notes), slices.Clone(s.Seen)
+	return s
+}
+
+type observations struct {
+	ObservationsOptions
+	spec  memory.Spec
+	calls calls
+}
+
+const (
+	maxObservation = 500          // bytes of a note
+	maxNoted       = 4 * maxBatch // notes taken from one call
+	maxSeen        = 2 * maxBatch // records remembered as observed
+)
+
+func (o *observations) recall(_ context.Context, in *memory.RecallInput[observed]) (memory.Recalled[observed], error) {
+	var notes []string
+	if n := in.State.Backlog.note("observe"); n != "" {
+		notes = append(notes, n)
+	}
+	if e := in.State.Condenser; e != "" {
+		notes = append(notes, "condense failed: "+e)
+	}
+	list := in.State.Notes
+	if len(list) == 0 {
+		notes = append(notes, "nothing was observed yet")
+		return memory.Recalled[observed]{Note: strings.Join(notes, "; ")}, nil
+	}
+	text := renderNotes(list)
+	if !fits(in.Execution, o.spec.ID, text, in.Budget) {
+		// Drop the least salient, oldest first, by halving.
+		lo, hi := 1, len(list)
+		for lo < hi {
+			mid := (lo + hi) / 2
+			if fits(in.Execution, o.spec.ID, renderNotes(mostSalient(list, len(list)-mid)), in.Budget) {
+				hi = mid
+			} else {
+				lo = mid + 1
+			}
+		}
+		list = mostSalient(list, len(list)-lo)
+		text = renderNotes(list)
+		notes = append(notes, fmt.Sprintf("%d of %d notes are left out: they exceed the budget of %d tokens",
+			lo, len(in.State.Notes), in.Budget))
+	}
+	out := memory.Recalled[observed]{Text: text, Note: strings.Join(notes, "; ")}
+	cited := make(map[string]bool)
+	for i := range list {
+		for _, id := range list[i].Refs {
+			if !cited[id] {
+				cited[id] = true
+				out.Refs = append(out.Refs, id)
+			}
+		}
+	}
+	return out, nil
+}
+
+// renderNotes writes one line for each note, with its day.
+func renderNotes(list []Observation) string {
+	var b strings.Builder
+	for i := range list {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString("- ")
+		if !list[i].Time.IsZero() {
+			b.WriteString(list[i].Time.UTC().Format("2006-01-02 15:04 "))
+		}
+		b.WriteString(list[i].Text)
+	}
+	return b.String()
+}
+
+// mostSalient returns the n most salient notes, the newer of equals, in order.
+func mostSalient(list []Observation, n int) []Observation {
+	order := make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(list[b].Salience, list[a].Salience), cmp.Compare(b, a))
+	})
+	order = order[:max(n, 0)]
+	slices.Sort(order)
+	kept := make([]Observation, 0, len(order))
+	for _, i := range order {
+		kept = append(kept, list[i])
+	}
+	return kept
+}
+
+// store buffers fresh events and observes when there are enough of them, or if
+// all is set. It does not fail: the fresh events would be lost.
+func (o *observations) store(ctx context.Context, x *memory.Execution, r *memory.Records, s observed, fresh []Event, all bool) memory.Change[observed] {
+	old, err := s.Backlog.waiting(ctx, r)
+	if err != nil {
+		return put(inOrder(o.postponed(err, nil)), fresh)
+	}
+	batch, rest := old, fresh
+	if s.Backlog.ok() {
+		batch, rest = slices.Concat(old, fresh), nil
+	}
+	tokens := 0
+	for i := range batch {
+		tokens += x.Count(batch[i].Text)
+	}
+	enough := all || !s.Backlog.ok() || tokens >= o.ObserveAt || len(batch) >= maxBatch
+	if len(batch) == 0 || !enough {
+		return put(inOrder(o.succeeded(s.Backlog, nil)), fresh)
+	}
+	notes, err := o.observe(ctx, x, s, batch)
+	if err != nil {
+		return put(inOrder(o.postponed(err, old)), fresh)
+	}
+	noted := func(s observed) observed { return s.noted(batch, notes) }
+	after := noted(s.clone())
+	c := inOrder(noted, o.succeeded(s.Backlog, old), o.condense(ctx, x, after.Notes))
+	return put(drop(c, old), rest)
+}
+
+// observe gives events to Observe and returns its notes, tidied.
+func (o *observations) observe(ctx context.Context, x *memory.Execution, s observed, batch []Event) ([]Observation, error) {
+	if o.Observe == nil {
+		return observe(batch), nil
+	}
+	in := ObserveInput{Execution: x, Notes: s.Notes, Events: batch}
+	notes, err := attempt(ctx, &o.calls, x, func(ctx context.Context) ([]Observation, error) {
+		return o.Observe(ctx, in)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var refs []string
+	for i := range batch {
+		refs = append(refs, batch[i].ID)
+	}
+	return tidyNotes(notes, batch[len(batch)-1].Time, refs), nil
+}
+
+// tidyNotes bounds what a function of the user returned, and fills in what it
+// left open.
+func tidyNotes(list []Observation, at time.Time, refs []string) []Observation {
+	var out []Observation
+	for _, n := range list[:min(len(list), maxNoted)] {
+		if n.Text = line(n.Text, maxObservation); n.Text == "" {
+			continue
+		}
+		if n.Time.IsZero() || n.Time.Year() > 9999 {
+			n.Time = at
+		}
+		if n.Refs == nil {
+			n.Refs = refs
+		}
+		n.Refs = union(nil, n.Refs)
+		out = append(out, n)
+	}
+	return out
+}
+
+// noted returns the state with notes on events, but for notes that are there
+// already and events that another execution has observed.
+func (s observed) noted(batch []Event, notes []Observation) observed {
+	seen := make(map[string]bool)
+	for _, key := range s.Seen {
+		seen[key] = true
+	}
+	anew := false
+	fresh := make(map[string]bool) // ids of items
+	for i := range batch {
+		key := batch[i].key
+		if seen[key] {
+			continue
+		}
+		anew, fresh[batch[i].ID] = true, true
+		if !slices.Contains(s.Seen, key) {
+			s.Seen = append(s.Seen, key)
+		}
+	}
+	s.Seen = s.Seen[max(len(s.Seen)-maxSeen, 0):]
+	if !anew {
+		return s
+	}
+	for _, n := range notes {
+		known := slices.ContainsFunc(s.Notes, func(o Observation) bool { return o.Text == n.Text && o.Time.Equal(n.Time) })
+		if !known && (len(n.Refs) == 0 || slices.ContainsFunc(n.Refs, func(id string) bool { return fresh[id] })) {
+			s.Notes = append(s.Notes, n)
+		}
+	}
+	slices.SortStableFunc(s.Notes, func(a, b Observation) int { return a.Time.Compare(b.Time) })
+	return s
+}
+
+// condense returns the update that puts condensed notes in the place of notes,
+// if they are too many.
+func (o *observations) condense(ctx context.Context, x *memory.Execution, notes []Observation) func(observed) observed {
+	tokens := x.Count(renderNotes(notes))
+	if tokens <= o.CondenseAt {
+		return nil
+	}
+	var fewer []Observation
+	var why string
+	if o.Condense != nil {
+		in := CondenseInput{Execution: x, Notes: notes, Target: o.CondenseAt / 2}
+		var err error
+		fewer, err = attempt(ctx, &o.calls, x, func(ctx context.Context) ([]Observation, error) {
+			return o.Condense(ctx, in)
+		})
+		if err == nil {
+			fewer = tidyNotes(fewer, notes[len(notes)-1].Time, nil)
+			if x.Count(renderNotes(fewer)) >= tokens {
+				err = fmt.Errorf("condense %d notes: they did not get fewer", len(notes))
+			}
+		}
+		if err != nil {
+			why = line(err.Error(), 200)
+			if tokens <= 2*o.CondenseAt {
+				return func(s observed) observed {
+					s.Condenser = why
+					return s
+				}
+			}
+		}
+	}
+	if o.Condense == nil || why != "" {
+		fewer = condense(notes, o.CondenseAt/2, func(list []Observation) int { return x.Count(renderNotes(list)) })
+	}
+	return func(s observed) observed {
+		s.Condenser = why
+		// What others noted meanwhile stays. If others condensed meanwhile,
+		// their work holds.
+		gone := make(map[string]int, len(notes))
+		for i := range notes {
+			gone[notes[i].id()]++
+		}
+		var others []Observation
+		for _, n := range s.Notes {
+			if id := n.id(); gone[id] > 0 {
+				gone[id]--
+				continue
+			}
+			others = append(others, n)
+		}
+		if len(s.Notes)-len(others) < len(notes) {
+			return s
+		}
+		s.Notes = append(slices.Clone(fewer), others...)
+		slices.SortStableFunc(s.Notes, func(a, b Observation) int { return a.Time.Compare(b.Time) })
+		return s
+	}
+}
+
+func (n *Observation) id() string { return timeKey(n.Time) + n.Text }
+
+func (o *observations) postponed(err error, list []Event) func(observed) observed {
+	return func(s observed) observed {
+		s.Backlog = s.Backlog.failed(err, list)
+		return s
+	}
+}
+
+// succeeded returns the update that says that list was learned from, or nil if
+// there is nothing to say.
+func (o *observations) succeeded(seen backlog, list []Event) func(observed) observed {
+	if seen.ok() {
+		return nil
+	}
+	now := seen.succeeded(list)
+	if now.Failures == 0 {
+		now = backlog{} // events wait here anyhow
+	}
+	return func(s observed) observed {
+		if s.Backlog == seen { // else another execution has failed meanwhile
+			s.Backlog = now
+		}
+		return s
+	}
+}
