@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// Tiny is a storage engine: a map under a lock. It has the five methods that
+// every engine has, and the two capabilities that memory needs: batches and
+// versions. Scanning, finding, copying and the rest work on it all the same, by
+// what the functions of package storage do where an engine has no better way.
+type Tiny struct {
+	mu     sync.RWMutex
+	values map[string]value
+	writes uint64
+	closed bool
+}
+
+// value is never changed in place.
+type value struct {
+	data    []byte
+	version storage.Version
+}
+
+// NewTiny returns an empty store.
+func NewTiny() *Tiny { return &Tiny{values: make(map[string]value)} }
+
+// Get returns the value of key.
+func (s *Tiny) Get(ctx context.Context, key string) ([]byte, error) {
+	data, _, err := s.GetVersion(ctx, key)
+	return data, err
+}
+
+// GetVersion returns the value of key and its version.
+func (s *Tiny) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
+	if err := storage.ValidateKey(key); err != nil {
+		return nil, "", err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return nil, "", err
+	}
+	v, ok := s.values[key]
+	if !ok {
+		return nil, "", &storage.KeyError{Op: "get", Key: key, Err: storage.ErrNotFound}
+	}
+	return slices.Clone(v.data), v.version, nil
+}
+
+// Set stores a value.
+func (s *Tiny) Set(ctx context.Context, key string, data []byte) error {
+	return s.Apply(ctx, storage.Put(key, data))
+}
+
+// Delete removes a key.
+func (s *Tiny) Delete(ctx context.Context, key string) error {
+	return s.Apply(ctx, storage.Remove(key))
+}
+
+// Apply makes all changes or none.
+func (s *Tiny) Apply(ctx context.Context, ops ...storage.Op) error {
+	if err := storage.ValidateOps(ops); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	for _, op := range ops {
+		if op.Check && s.values[op.Key].version != op.If { // an absent key has the empty version
+			return &storage.ConflictError{Key: op.Key}
+		}
+	}
+	for _, op := range ops {
+		if op.Delete {
+			delete(s.values, op.Key)
+			continue
+		}
+		s.writes++
+		s.values[op.Key] = value{slices.Clone(op.Value), storage.Version(strconv.FormatUint(s.writes, 10))}
+	}
+	return nil
+}
+
+// List yields the keys with a prefix, in order, as they were when the loop began.
+func (s *Tiny) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		keys, err := s.keys(ctx, prefix)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for _, key := range keys {
+			if err := ctx.Err(); err != nil {
+				yield("", err)
+				return
+			}
+			if !yield(key, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Tiny) keys(ctx context.Context, prefix string) ([]string, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	var keys []string
+	for key := range s.values {
+		if strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// Close ends the use of the store.
+func (s *Tiny) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed, s.values = true, nil
+	return nil
+}
+
+// usable says why the store cannot be used now. The lock is held.
+func (s *Tiny) usable(ctx context.Context) error {
+	if s.closed {
+		return storage.ErrClosed
+	}
+	return ctx.Err()
+}

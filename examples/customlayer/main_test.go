@@ -1,0 +1,9 @@
+package main
+
+func Example() {
+	main()
+	// Output:
+	// <mood>
+	// The user complained 2 times: apologise, be brief.
+	// </mood>
+}
