@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/projection"
+)
+
+// event is a line of the JSON of demo and run. Event says which fields it has.
+type event struct {
+	Event     string             `json:"event"`
+	DB        string             `json:"db,omitempty"`        // start, done
+	Layers    []string           `json:"layers,omitempty"`    // start
+	Cap       int                `json:"cap,omitempty"`       // start: tokens that a prompt may have
+	Thread    string             `json:"thread,omitempty"`    // of all that concern one
+	Execution string             `json:"execution,omitempty"` // likewise
+	Number    int                `json:"number,omitempty"`    // turn: from 1, in the order of the input
+	Time      time.Time          `json:"time,omitzero"`       // turn: when it was said
+	Input     []said             `json:"input,omitempty"`     // turn
+	Output    []said             `json:"output,omitempty"`    // turn
+	Report    *memory.TurnReport `json:"report,omitempty"`    // turn
+	Bytes     int                `json:"bytes,omitempty"`     // turn: of its prompt
+	Reused    int                `json:"reused,omitempty"`    // turn: of them, those that stood at the start of the thread's prompt before
+	Elsewhere *elsewhere         `json:"elsewhere,omitempty"` // turn: what was recalled from another thread
+	Process   int                `json:"process,omitempty"`   // kill
+	Acked     int                `json:"acknowledged,omitempty"`
+	Found     int                `json:"found,omitempty"` // resume: acknowledged turns that the store has, to the byte
+	Outcome   memory.Outcome     `json:"outcome,omitempty"`
+	Totals    *totals            `json:"totals,omitempty"` // done
+	Memory    []remembered       `json:"memory,omitempty"` // done
+	Commands  []string           `json:"commands,omitempty"`
+}
+
+// The events.
+const (
+	eventStart  = "start"
+	eventBegin  = "begin"
+	eventTurn   = "turn"
+	eventFlight = "in-flight" // projected, not committed
+	eventKill   = "kill"
+	eventResume = "resume"
+	eventEnd    = "end"
+	eventDone   = "done"
+)
+
+// said is an item as a person would quote it.
+type said struct {
+	Kind projection.Kind `json:"kind"`
+	Role projection.Role `json:"role,omitempty"`
+	Name string          `json:"name,omitempty"`
+	Text string          `json:"text"`
+}
+
+func quote(items []projection.Item) []said {
+	list := make([]said, 0, len(items))
+	for i := range items {
+		it := &items[i]
+		list = append(list, said{it.Kind, it.Role, it.Name, it.Text()})
+	}
+	return list
+}
+
+// elsewhere is something that a layer brought back from another thread.
+type elsewhere struct {
+	Layer  string    `json:"layer"`
+	Thread string    `json:"thread"`
+	Time   time.Time `json:"time,omitzero"`
+	Text   string    `json:"text"`
+}
+
+// totals sum up what was replayed.
+type totals struct {
+	Turns      int   `json:"turns"`
+	Executions int   `json:"executions"`
+	Tokens     int   `json:"tokens"` // of all prompts
+	Bytes      int64 `json:"bytes"`  // of all prompts
+	Reused     int64 `json:"reused"` // of them, those that stood at the start of the thread's prompt before
+	Largest    int   `json:"largest"`
+	Degraded   int   `json:"degraded,omitempty"` // turns in which a hook failed
+	Faults     int   `json:"faults,omitempty"`   // broken entries of the input
+	Unanswered int   `json:"unanswered,omitempty"`
+}
+
+// eventWriter prints events as JSON lines.
+func eventWriter(w io.Writer) func(*event) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return func(e *event) error { return enc.Encode(e) }
+}

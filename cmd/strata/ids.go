@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/storage"
+)
+
+// findRun returns the execution that text names: by its id, by a beginning that
+// only one id has, or as "last", the one that began last
+// and is no child of another.
+func findRun(ctx context.Context, store storage.Adapter, text string) (*memory.RunInfo, error) {
+	var found, last *memory.RunInfo
+	several := 0
+	for run, err := range memory.Runs(ctx, store) {
+		if err != nil {
+			return nil, err
+		}
+		if run.Depth == 0 {
+			last = run
+		}
+		if run.ID == text {
+			return run, nil
+		}
+		if strings.HasPrefix(run.ID, text) {
+			found = run
+			several++
+		}
+	}
+	switch {
+	case last == nil:
+		return nil, fmt.Errorf("find run: the store has none")
+	case text == "last":
+		return last, nil
+	case several > 1:
+		return nil, fmt.Errorf("find run %q: %d ids begin so: write more of it", text, several)
+	case found == nil:
+		return nil, fmt.Errorf("find run %q: %w", text, memory.ErrUnknownExecution)
+	}
+	return found, nil
+}
+
+// shortID returns the beginning of an id, of eight characters or more, that no
+// other has.
+func shortID(ctx context.Context, store storage.Adapter, id string) (string, error) {
+	n := 8
+	for run, err := range memory.Runs(ctx, store) {
+		if err != nil {
+			return "", err
+		}
+		if run.ID == id {
+			continue
+		}
+		same := 0
+		for same < min(len(id), len(run.ID)) && id[same] == run.ID[same] {
+			same++
+		}
+		n = max(n, same+1)
+	}
+	return id[:min(n, len(id))], nil
+}

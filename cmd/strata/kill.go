@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+
+	"github.com/stratamem/strata/internal/transcript"
+	"github.com/stratamem/strata/memory"
+)
+
+// The demo shows durability by losing a process: it has a copy of this program
+// play one sitting on the same file, kills it with SIGKILL in the middle of the
+// sitting's last turn, and resumes the execution itself.
+
+// victimLog is what the killed process had acknowledged.
+type victimLog struct {
+	process   int
+	execution string
+	thread    string
+	acked     int
+}
+
+// victim is the process to be killed: it plays a sitting, projects its last turn
+// but does not commit it, and waits for its end.
+func (d *demoRun) victim(ctx context.Context) error {
+	if d.o.sitting >= len(d.sits) {
+		return usagef("demo: there is no sitting %d", d.o.sitting)
+	}
+	var err error
+	d.o.trace.add = true
+	if d.tracing, err = startTracing(ctx, d.t, &d.o.trace); err != nil {
+		return err
+	}
+	defer d.tracing.close()
+	d.print = eventWriter(d.t.out)
+	s := d.sits[d.o.sitting]
+	return d.open(ctx, func() error {
+		d.loop.number = s.from
+		d.loop.executed = func(ctx context.Context) error {
+			d.tracing.flush(ctx) // a killed process sends nothing more
+			return nil
+		}
+		for d.loop.number < s.to-1 {
+			if err := d.loop.turn(ctx, &d.turns[d.loop.number]); err != nil {
+				return err
+			}
+		}
+		last := &d.turns[s.to-1]
+		d.loop.clock.set(last.Time)
+		if _, err := d.loop.run.Project(ctx, last.Input...); err != nil {
+			return err
+		}
+		if err := d.print(&event{Event: eventFlight, Number: s.to, Thread: last.Thread, Execution: d.loop.run.Execution().ID()}); err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, d.t.in); err != nil { // until it is killed
+			return err
+		}
+		return errors.New("whoever would kill this process is gone")
+	})
+}
+
+// murder has a process play a sitting and kills it in the middle of a turn.
+func (d *demoRun) murder(ctx context.Context, sitting int, sum *totals) (*victimLog, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	args := []string{"demo", "--sitting", strconv.Itoa(sitting), "--db", d.o.db}
+	if d.o.trace.endpoint != "" {
+		args = append(args, "--otlp", d.o.trace.endpoint)
+	}
+	if d.o.trace.file != "" {
+		args = append(args, "--trace-file", d.o.trace.file)
+	}
+	var complaint bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Stderr = &complaint
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start a second process: %w", err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start a second process: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start a second process: %w", err)
+	}
+	log := &victimLog{process: cmd.Process.Pid}
+	err = d.watch(ctx, out, log, sum)
+	killErr := cmd.Process.Kill()
+	waitErr := cmd.Wait() // says that it was killed, unless it ended by itself
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("the second process ended by itself: %w: %s", waitErr, preview(complaint.String(), 300))
+	case err != nil:
+		return nil, err
+	case killErr != nil:
+		return nil, fmt.Errorf("kill the second process: %w", killErr)
+	}
+	return log, d.show(ctx, &event{
+		Event: eventKill, Process: log.process, Thread: log.thread, Execution: log.execution,
+		Acked: log.acked, Number: d.sits[sitting].to,
+	})
+}
+
+// watch shows what the second process acknowledges, until a turn is in flight.
+func (d *demoRun) watch(ctx context.Context, out io.Reader, log *victimLog, sum *totals) error {
+	for dec := json.NewDecoder(out); ; {
+		var e event
+		if err := dec.Decode(&e); err != nil {
+			return err
+		}
+		switch e.Event {
+		case eventFlight:
+			return nil
+		case eventBegin:
+			log.execution, log.thread = e.Execution, e.Thread
+			e.Process = log.process
+		case eventTurn:
+			log.acked++
+			sum.add(&e)
+		}
+		if err := d.show(ctx, &e); err != nil {
+			return err
+		}
+	}
+}
+
+// resume continues the execution of the killed process, after a look at whether
+// all is there that it had acknowledged.
+func (d *demoRun) resume(ctx context.Context, log *victimLog) error {
+	run, err := d.loop.memory.Resume(ctx, log.execution)
+	if err != nil {
+		return err
+	}
+	d.loop.adopt(run)
+	first := d.loop.number
+	d.loop.number += log.acked
+	d.loop.last = d.turns[d.loop.number-1].Time
+	found := 0
+	for rec, err := range memory.ExecutionTurns(ctx, d.loop.store, log.execution) {
+		if err != nil {
+			return err
+		}
+		if i := first + rec.Step - 1; i < len(d.turns) && same(&d.turns[i], rec) {
+			found++
+		}
+	}
+	if step := run.Execution().Step(); found != log.acked || step != log.acked {
+		return fmt.Errorf("resume: %d turns were acknowledged, %d of %d that are there are as they were", log.acked, found, step)
+	}
+	return d.show(ctx, &event{
+		Event: eventResume, Thread: log.thread, Execution: log.execution,
+		Acked: log.acked, Found: found, Number: d.loop.number + 1,
+	})
+}
+
+// same says whether a stored turn has the items of a turn of the conversation.
+func same(t *transcript.Turn, rec *memory.Turn) bool {
+	return slices.Equal(quote(rec.Items), quote(slices.Concat(t.Input, t.Output)))
+}
+
+func (d *demoRun) drawDeath(e *event) {
+	s := d.s
+	if e.Event == eventKill {
+		s.printf("\n   %s %s\n", s.paint(red, "kill -9 "+strconv.Itoa(e.Process)),
+			s.paint(bold, fmt.Sprintf("a second process played this sitting; it died in the middle of turn %d", e.Number)))
+		s.printf("   %s\n", s.paint(faint, fmt.Sprintf("%s acknowledged; of turn %d the prompt was projected, the answer not committed",
+			plural(e.Acked, "turn was", "turns were"), e.Number)))
+		return
+	}
+	s.printf("   %s %s\n", s.paint(green, "resumed"), s.paint(bold, "execution "+printable(e.Execution)+" in this process"))
+	s.printf("   %s\n\n", s.paint(faint, fmt.Sprintf("%d of %d acknowledged turns are there, to the byte; turn %d left nothing and is played again",
+		e.Found, e.Acked, e.Number)))
+}

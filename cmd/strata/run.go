@@ -1,0 +1,348 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stratamem/strata/internal/transcript"
+	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/projection"
+	"github.com/stratamem/strata/projection/tiktoken"
+	"github.com/stratamem/strata/storage"
+)
+
+// runOptions are the flags of run.
+type runOptions struct {
+	file         string
+	db           string
+	identity     memory.Identity // thread: of entries that name none
+	budget       int
+	reserve      int
+	overflow     string
+	window       int
+	instructions string
+	model        string
+	baseURL      string
+	strict       bool
+	sidechains   bool
+	quiet        bool
+	json         bool
+	trace        traceFlags
+}
+
+func runCommand(t *tool) *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Run a transcript of your own through memory",
+		Long: `Runs a transcript through an agent loop with the five ready layers, and shows for
+each turn what the demo shows. FILE is read as what it is: lines of JSON with
+role and content, an array of messages as OpenAI's API takes them, or a session
+of Claude Code; "-" is standard input.
+
+The recorded answers stand for the model. With --base-url and --model an
+OpenAI-compatible endpoint answers instead; it is offered the tools of the layers.
+Its key is taken from OPENAI_API_KEY, which a local one does not need.
+
+--model alone chooses the tokenizer: exact for OpenAI's models, else an estimate.
+
+What is broken in FILE is reported as file:line: why, the rest goes on, and the
+exit status is 1. With --strict the first fault ends the run.`,
+		Example: "  strata run chat.jsonl\n  strata run chat.jsonl --db agent.db --resource anna --budget 8000 --model gpt-4o\n  strata run chat.jsonl --base-url http://localhost:11434/v1 --model llama3.2\n  strata run chat.jsonl --json --trace-file spans.jsonl",
+		Args:    exactly(1, "a file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.file = args[0]
+			if err := o.check(); err != nil {
+				return err
+			}
+			return runTranscript(cmd.Context(), t, &o)
+		},
+	}
+	dbFlag(cmd, &o.db, dbHelp+" (default a temporary file, which is kept)")
+	f := cmd.Flags()
+	f.StringVar(&o.identity.Thread, "thread", "main", "thread of entries that name none")
+	f.StringVar(&o.identity.Resource, "resource", "", "whose conversation it is: layers remember across the threads of a resource")
+	f.IntVar(&o.budget, "budget", 0, "tokens of a prompt and its answer (default 128000)")
+	f.IntVar(&o.reserve, "reserve", 0, "tokens kept for the answer (default 4000, or a quarter of a smaller budget)")
+	f.StringVar(&o.overflow, "overflow", string(projection.Truncate), "what happens to history over its budget: truncate, sliding_window, or summarize (with --base-url)")
+	f.IntVar(&o.window, "window", 40, "items that sliding_window keeps")
+	f.StringVar(&o.instructions, "instructions", "", "what the model is told before all else")
+	f.StringVar(&o.model, "model", "", "model to ask, or to count tokens for")
+	f.StringVar(&o.baseURL, "base-url", "", "OpenAI-compatible endpoint that answers, such as http://localhost:11434/v1")
+	f.BoolVar(&o.strict, "strict", false, "end at the first fault of the file")
+	f.BoolVar(&o.sidechains, "sidechains", false, "read the sub-agents of Claude Code too, each as a thread")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "show no turns, only what they come to")
+	f.BoolVar(&o.json, "json", false, "print events as JSON lines")
+	o.trace.register(cmd)
+	return cmd
+}
+
+// check refuses flags that do not go together.
+func (o *runOptions) check() error {
+	switch {
+	case o.baseURL != "" && o.model == "":
+		return usagef("run: --base-url needs --model: the model to ask")
+	case o.budget < 0:
+		return usagef("run: --budget %d is negative", o.budget)
+	case o.overflow == string(projection.Summarize) && o.baseURL == "":
+		return usagef("run: --overflow summarize needs a model to write summaries: give --base-url and --model")
+	case o.identity.Thread == "":
+		return usagef("run: --thread is empty")
+	}
+	policy := o.policy()
+	policy.Summarize = func(context.Context, []projection.Item, int) (string, error) { return "", nil }
+	if err := policy.Validate(); err != nil {
+		return usagef("run: %w", err)
+	}
+	return nil
+}
+
+func (o *runOptions) policy() projection.Policy {
+	p := projection.Policy{Budget: o.budget, Reserve: o.reserve, Overflow: projection.Overflow(o.overflow)}
+	if p.Overflow == projection.SlidingWindow {
+		p.Window = o.window
+	}
+	if p.Reserve == 0 && p.Budget > 0 && p.Budget < 16000 {
+		p.Reserve = p.Budget / 4
+	}
+	return p
+}
+
+// tokenizer returns the one for the model, and a warning if there is none.
+func (o *runOptions) tokenizer() (_ projection.Tokenizer, warning string, err error) {
+	if o.model == "" {
+		return projection.Estimate{}, "", nil
+	}
+	tok, err := tiktoken.ForModel(o.model)
+	if errors.Is(err, tiktoken.ErrUnknown) {
+		return projection.Estimate{}, fmt.Sprintf("tokens are estimated: there is no vocabulary for model %q", o.model), nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("run: %w", err)
+	}
+	return tok, "", nil
+}
+
+// transcriptRun is a run at work.
+type transcriptRun struct {
+	t        *tool
+	o        *runOptions
+	s        *screen
+	draw     *drawing
+	print    func(*event) error // JSON; nil when drawn
+	progress *progress
+	loop     *loop
+	faults   int
+	question string // of the turn at work, until its answer is streamed
+	streamed bool   // the answer of the round at work has begun
+}
+
+func runTranscript(ctx context.Context, t *tool, o *runOptions) (err error) {
+	tok, warning, err := o.tokenizer()
+	if err != nil {
+		return err
+	}
+	if warning != "" {
+		fmt.Fprintln(t.err, "strata: warning:", warning)
+	}
+	in, err := openTranscript(t, o)
+	if err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	defer in.Close()
+	tr, err := startTracing(ctx, t, &o.trace)
+	if err != nil {
+		return err
+	}
+	defer tr.close()
+	if o.db == "" {
+		dir, err := os.MkdirTemp("", "strata-run-")
+		if err != nil {
+			return fmt.Errorf("run: make directory: %w", err)
+		}
+		o.db = filepath.Join(dir, "run.db")
+	}
+	policy := o.policy()
+	r := &transcriptRun{
+		t: t, o: o, s: newScreen(t.out, t.env),
+		progress: &progress{s: newScreen(t.err, t.env), size: in.Size()},
+	}
+	r.draw = &drawing{s: r.s, p: newPalette(readyLayers("")), cap: policy.Cap()}
+	if o.json {
+		r.print = eventWriter(t.out)
+	}
+	set := &settings{instructions: o.instructions, policy: policy, tokenizer: tok, model: o.model}
+	answer := recorded
+	if o.baseURL != "" {
+		e := newEndpoint(o.baseURL, o.model, t.env("OPENAI_API_KEY"), tr, r.stream)
+		answer = e.answer
+		if policy.Overflow == projection.Summarize {
+			set.policy.Summarize = e.summarize
+		}
+	}
+	store, err := openStore(ctx, o.db)
+	if err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if r.loop, err = newLoop(ctx, store, tr, o.identity, set, r.show); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	r.loop.answer = answer
+	return r.all(ctx, in, store)
+}
+
+func openTranscript(t *tool, o *runOptions) (*transcript.Reader, error) {
+	opts := &transcript.Options{Thread: o.identity.Thread, Strict: o.strict, Sidechains: o.sidechains}
+	if o.file == "-" {
+		opts.Name = "standard input"
+		return transcript.NewReader(t.in, opts)
+	}
+	return transcript.Open(o.file, opts)
+}
+
+// all runs the turns, ends what is at work whatever happened, and sums up.
+func (r *transcriptRun) all(ctx context.Context, in *transcript.Reader, store storage.Adapter) error {
+	ctx, span := r.loop.tracer.Start(ctx, "strata run", trace.WithNewRoot())
+	defer span.End()
+	err := r.show(&event{Event: eventStart, DB: r.o.db, Cap: r.draw.cap})
+	if err == nil {
+		err = r.turns(ctx, in)
+	}
+	r.progress.clear()
+	err = errors.Join(err, r.loop.close(ctx, err))
+	if err != nil {
+		if ctx.Err() != nil {
+			fmt.Fprintf(r.t.err, "strata: %s stored in %s\n", plural(r.loop.totals.Turns, "turn is", "turns are"), printable(r.o.db))
+			return errInterrupted
+		}
+		return fmt.Errorf("run: %w", err)
+	}
+	if err := r.done(ctx, store); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	if r.faults > 0 {
+		return fmt.Errorf("run: %s in %s", plural(r.faults, "fault", "faults"), r.o.file)
+	}
+	return nil
+}
+
+func (r *transcriptRun) turns(ctx context.Context, in *transcript.Reader) error {
+	for turn, err := range in.Turns() {
+		if fault, ok := errors.AsType[*transcript.Fault](err); ok {
+			r.fault(fault)
+			if r.o.strict {
+				return errors.New("ended at the first fault, as --strict asks")
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if r.o.baseURL != "" {
+			// What tools returned to the recorded model, nobody asked for here.
+			if turn.Input = messages(turn.Input); len(turn.Input) == 0 {
+				continue
+			}
+		}
+		r.question = opening(&event{Input: quote(turn.Input)})
+		if len(turn.Output) == 0 {
+			r.loop.totals.Unanswered++
+		}
+		if err := r.loop.turn(ctx, &turn); err != nil {
+			return err
+		}
+		r.progress.set(turn.Offset, r.loop.number)
+	}
+	return nil
+}
+
+func (r *transcriptRun) fault(f *transcript.Fault) {
+	r.progress.clear()
+	r.faults++
+	fmt.Fprintln(r.t.err, printable(f.Error()))
+}
+
+// show draws or prints an event.
+func (r *transcriptRun) show(e *event) error {
+	if r.o.quiet && e.Event != eventStart && e.Event != eventDone {
+		return nil
+	}
+	r.progress.clear()
+	if r.print != nil {
+		return r.print(e)
+	}
+	switch e.Event {
+	case eventStart:
+		r.s.printf("%s\n", r.s.paint(faint, "stored in "+printable(e.DB)))
+	case eventBegin:
+		r.draw.begin(e)
+	case eventTurn:
+		r.endStream()
+		r.draw.turn(e)
+	}
+	return r.s.err
+}
+
+// stream prints an answer as it comes.
+func (r *transcriptRun) stream(text string) {
+	if r.print != nil || r.o.quiet || text == "" {
+		return
+	}
+	r.progress.clear()
+	if r.question != "" {
+		r.s.printf("\n%s %s\n", r.s.paint(faint, ">"), preview(r.question, r.s.width()-2))
+		r.question = ""
+	}
+	if !r.streamed {
+		r.s.printf("%s ", r.s.paint(green, "<"))
+		r.streamed = true
+	}
+	r.s.printf("%s", strings.ReplaceAll(printable(text), "\n", "\n  "))
+}
+
+func (r *transcriptRun) endStream() {
+	if r.streamed {
+		r.s.printf("\n")
+	}
+	r.streamed = false
+}
+
+// done sums up, and says what to run next.
+func (r *transcriptRun) done(ctx context.Context, store storage.Adapter) error {
+	sum := *r.loop.totals
+	sum.Faults = r.faults
+	db := " --db " + shellQuote(r.o.db)
+	e := &event{Event: eventDone, DB: r.o.db, Totals: &sum}
+	if storeSpec(r.o.db) != "mem:" { // which is gone now
+		e.Commands = []string{programName() + " show" + db, programName() + " explain last last" + db}
+	}
+	var err error
+	if e.Memory, err = recollect(ctx, store); err != nil {
+		return err
+	}
+	if r.print != nil {
+		return r.print(e)
+	}
+	r.s.printf("\n")
+	r.s.rule("In numbers", "")
+	drawTotals(r.s, e.Totals)
+	for _, m := range e.Memory {
+		if m.Count == 0 {
+			continue
+		}
+		r.s.printf("  %s: %s\n", m.Layer, fmt.Sprintf("%d kept for %s %s", m.Count, m.Kind, preview(m.ID, 40)))
+	}
+	drawCommands(r.s, e.Commands)
+	return r.s.err
+}

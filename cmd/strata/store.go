@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/projection"
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/open"
+)
+
+const dbHelp = `store: a file, or engine:where, such as bolt:agent.db`
+
+// dbFlag adds the flag that names a store.
+func dbFlag(cmd *cobra.Command, db *string, help string) {
+	cmd.Flags().StringVar(db, "db", "", help)
+}
+
+var scheme = regexp.MustCompile(`^[a-z][a-z0-9]+:`)
+
+// storeSpec takes a plain path for a bolt file.
+func storeSpec(text string) string {
+	if scheme.MatchString(text) {
+		return text
+	}
+	return "bolt:" + text
+}
+
+// openStore opens the store that a flag names.
+func openStore(ctx context.Context, db string) (storage.Adapter, error) {
+	return open.Open(ctx, storeSpec(db), nil)
+}
+
+// inspect opens the store that a flag names to look at it, and has f do so. It
+// makes no store where there is none.
+func inspect(ctx context.Context, verb, db string, f func(store storage.Adapter) error) (err error) {
+	if db == "" {
+		return usagef("%s: --db is missing: name the %s", verb, dbHelp)
+	}
+	store, err := open.Open(ctx, storeSpec(db), &open.Options{ReadOnly: true})
+	if err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := f(store); err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	return nil
+}
+
+// advise adds to an error what can be done about it, where it does not say so.
+func advise(err error) string {
+	text := err.Error()
+	add := func(advice string) { text += ": " + advice }
+	var budget *projection.BudgetError
+	switch {
+	case errors.Is(err, storage.ErrReadOnly):
+		add("make the file and its directory writable, or name another file")
+	case errors.Is(err, storage.ErrDiskFull):
+		add("make room, or name a file on another disk; what was acknowledged is safe")
+	case errors.Is(err, fs.ErrNotExist):
+		add("name one that is there: 'strata demo' makes a store")
+	case errors.Is(err, memory.ErrUnknownExecution):
+		add("'strata show runs' lists those that there are")
+	case errors.Is(err, memory.ErrConflict):
+		add("another process is at work on the same threads: run again")
+	case errors.As(err, &budget):
+		add("raise --budget, or lower --reserve")
+	}
+	return text
+}
