@@ -46,16 +46,16 @@ type trackHead struct {
 	Live    bool       `json:"live,omitempty"`
 	Changed uint64     `json:"changed,omitempty"`
 	Samples int        `json:"samples,omitempty"`
-	Same    bool       `json:"same,omitempty"` // Pinned and Told are Last
-	Last    outputHead `json:"last,omitzero"`
+	Sum     uint32     `json:"sum,omitempty"` // of the latest output
 	Pinned  outputHead `json:"pinned,omitzero"`
-	Told    outputHead `json:"told,omitzero"`
+	Told    outputHead `json:"told,omitzero"`  // empty with Same
+	Same    bool       `json:"same,omitempty"` // Told is Pinned
 }
 
 type outputHead struct {
-	Items  []int             `json:"items,omitempty"`
-	Inline []projection.Item `json:"inline,omitempty"` // instead of Items: texts that no view shows
-	Sizes  []int             `json:"sizes,omitempty"`
+	Items []int  `json:"items,omitempty"`
+	Sizes []int  `json:"sizes,omitempty"`
+	Sum   uint32 `json:"sum,omitempty"`
 }
 
 type published struct {
@@ -71,7 +71,7 @@ func (e *epochHead) valid() bool {
 		return !slices.ContainsFunc(o.Items, func(at int) bool { return !in(at) })
 	}
 	for i := range e.Tracks {
-		if t := &e.Tracks[i]; !all(&t.Last) || !all(&t.Pinned) || !all(&t.Told) {
+		if t := &e.Tracks[i]; !all(&t.Pinned) || !all(&t.Told) {
 			return false
 		}
 	}
@@ -172,40 +172,23 @@ func (r *Run) appendTrack(b []byte, t *projection.Track) []byte {
 		b = strconv.AppendUint(field(b, "changed"), t.Changed, 10)
 	}
 	b = intField(b, "samples", t.Samples)
-	if !t.Live && !sameOutput(&t.Last, &t.Pinned) && !sameOutput(&t.Last, &t.Told) {
-		b = appendInline(b, "last", &t.Last)
-	} else {
-		b = r.appendOutput(b, "last", &t.Last)
-	}
-	if sameOutput(&t.Last, &t.Pinned) && sameOutput(&t.Last, &t.Told) {
-		return append(boolField(b, "same", true), '}')
+	if t.Sum != 0 {
+		b = strconv.AppendUint(field(b, "sum"), uint64(t.Sum), 10)
 	}
 	b = r.appendOutput(b, "pinned", &t.Pinned)
-	b = r.appendOutput(b, "told", &t.Told)
-	return append(b, '}')
-}
-
-// appendInline appends an output with its items.
-func appendInline(b []byte, name string, o *projection.Output) []byte {
-	if len(o.Items) == 0 {
-		return b
+	if sameOutput(&t.Pinned, &t.Told) {
+		return append(boolField(b, "same", true), '}')
 	}
-	b = append(field(b, name), `{"inline":[`...)
-	for i := range o.Items {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendItem(b, &o.Items[i])
-	}
-	b = append(b, ']')
-	b = intsField(b, "sizes", o.Sizes)
-	return append(b, '}')
+	return append(r.appendOutput(b, "told", &t.Told), '}')
 }
 
 // sameOutput says whether two outputs have the same items.
 func sameOutput(a, b *projection.Output) bool {
 	if len(a.Items) != len(b.Items) {
 		return false
+	}
+	if len(a.Items) > 0 && &a.Items[0] == &b.Items[0] {
+		return true
 	}
 	for i := range a.Items {
 		if !sameItem(&a.Items[i], &b.Items[i]) {
@@ -228,5 +211,6 @@ func (r *Run) appendOutput(b []byte, name string, o *projection.Output) []byte {
 	}
 	b = append(b, ']')
 	b = intsField(b, "sizes", o.Sizes)
+	b = strconv.AppendUint(field(b, "sum"), uint64(o.Sum), 10)
 	return append(b, '}')
 }

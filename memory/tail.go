@@ -205,8 +205,8 @@ func (r *Run) restoreEpoch(h *epochHead, items []projection.Item) *projection.Ep
 		return i
 	}
 	output := func(o *outputHead) (out projection.Output) {
-		ok = ok && len(o.Items)+len(o.Inline) == len(o.Sizes)
-		out.Items = append(out.Items, o.Inline...)
+		ok = ok && len(o.Items) == len(o.Sizes)
+		out.Sum = o.Sum
 		for _, at := range o.Items {
 			out.Items = append(out.Items, items[at])
 		}
@@ -233,13 +233,12 @@ func (r *Run) restoreEpoch(h *epochHead, items []projection.Item) *projection.Ep
 	for i := range h.Tracks {
 		t := &h.Tracks[i]
 		track := projection.Track{
-			Layer: t.Layer, Live: t.Live, Changed: t.Changed, Samples: t.Samples, Last: output(&t.Last),
+			Layer: t.Layer, Live: t.Live, Changed: t.Changed, Samples: t.Samples, Sum: t.Sum, Pinned: output(&t.Pinned),
 		}
-		if t.Same {
-			track.Pinned, track.Told = track.Last, track.Last
-		} else {
-			track.Pinned, track.Told = output(&t.Pinned), output(&t.Told)
+		if track.Told = track.Pinned; !t.Same {
+			track.Told = output(&t.Told)
 		}
+		track.Last = track.Told // for a layer whose next Recall fails
 		e.Tracks = append(e.Tracks, track)
 	}
 	for _, p := range h.Ledger {

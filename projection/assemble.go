@@ -124,9 +124,9 @@ func (a *assembly) follow(i int, prev *Epoch) {
 	now := output(a.tok, c, a.cap, &t.Last)
 	a.view.Layers[i].Trimmed = now.trimmed
 	if a.Fresh && known {
-		t.sample(!sameText(now.Items, t.Last.Items))
+		t.sample(now.Sum != t.Sum)
 	}
-	t.Last = now
+	t.Last, t.Sum = now, now.Sum
 }
 
 // track finds the track of a layer, first where it is expected.

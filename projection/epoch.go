@@ -32,6 +32,7 @@ type Track struct {
 	Live    bool   // placed live in this epoch
 	Changed uint64 // a bit per sample, the newest lowest
 	Samples int    // projections that were compared with the one before, at most 64
+	Sum     uint32 // of the latest output; all of it that must be stored
 	Last    Output // the latest output
 	Pinned  Output // what stands in the anchor band
 	Told    Output // what the stable prefix says: Pinned, or what was published since

@@ -1,13 +1,17 @@
 package projection
 
-import "strings"
+import (
+	"hash/crc32"
+	"strings"
+)
 
 // Output is what a layer contributed, wrapped and measured, as it stands in a
 // view.
 type Output struct {
 	Items []Item
-	Sizes []int // tokens of each item
-	Size  int   // tokens of all
+	Sizes []int  // tokens of each item
+	Size  int    // tokens of all
+	Sum   uint32 // CRC-32C of the texts, to tell whether the next output differs
 
 	raw     []Item // as the layer gave them
 	budget  int
@@ -48,10 +52,13 @@ func output(tok Tokenizer, c *Contribution, limit int, last *Output) Output {
 		}
 		out.Items = append(out.Items, it)
 		out.Sizes = append(out.Sizes, size)
+		out.Sum = crc32.Update(out.Sum, castagnoli, []byte(it.Parts[0].Text))
 		out.Size = add(out.Size, size)
 	}
 	return out
 }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // sizeWithin is Size, but for a text that is certainly over the limit, which is
 // not counted.

@@ -47,6 +47,10 @@ func (Estimate) Overhead() int { return 4 }
 func UTF16Len(text string) int {
 	n := len(text)
 	for i := 0; i < len(text); {
+		if ascii8(text, i) {
+			i += 8
+			continue
+		}
 		if text[i] < utf8.RuneSelf {
 			i++
 			continue
@@ -59,6 +63,18 @@ func UTF16Len(text string) int {
 		}
 	}
 	return n
+}
+
+// ascii8 says whether the eight bytes from i on are there and are ASCII. The
+// compiler makes one load of them.
+func ascii8(s string, i int) bool {
+	if len(s)-i < 8 {
+		return false
+	}
+	s = s[i : i+8]
+	w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	return w&0x8080808080808080 == 0
 }
 
 // Size returns the tokens of an item: its text, its other parts, and the
