@@ -127,6 +127,7 @@ func (r *Run) appendRecord(b []byte, n int, bare bool) []byte {
 	b = intField(b, "step", r.step+1)
 	b = timeField(b, "time", r.m.clock().Round(0).UTC())
 	b = textField(b, "tokenizer", r.m.tokenizer.Name())
+	b = intField(b, "before", r.log.Earlier()+r.start)
 	if len(t.encoded) > 0 {
 		b = append(field(b, "items"), '[')
 		b = append(b, t.encoded...)

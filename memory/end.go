@@ -130,7 +130,7 @@ func (r *Run) dispose(ctx context.Context, traced bool) {
 // history reaches back further ends.
 func (r *Run) forget(n int) {
 	from := r.places[n].start
-	log := projection.NewLog(r.m.tokenizer)
+	log := projection.NewLogAfter(r.m.tokenizer, r.log.Earlier()+from)
 	for i, it := range r.log.Slice(from, r.log.Len()) {
 		log.AppendSized(it, r.log.Size(from+i, from+i+1))
 	}

@@ -55,7 +55,8 @@ type Event struct {
 	Time      time.Time `json:"time,omitzero"`
 }
 
-// Source is one of an item's Refs: a record, or an event of the thread.
+// Source is one of an item's Refs: a record, or an event of this or another
+// thread.
 type Source struct {
 	Ref   string `json:"ref"`
 	Key   string `json:"key,omitempty"`   // of the record, or of the turn with the event; empty if it is gone
@@ -151,9 +152,9 @@ func (a *archive) stateOf(ctx context.Context, layer string) (string, error) {
 }
 
 // resolve finds what the items' sources refer to: records by their keys, events
-// by their ids, searching the log from its end.
+// by their ids, searching the log from its end and then other threads.
 func (a *archive) resolve(ctx context.Context, items []Explained) error {
-	wanted := make(map[string][]*Source)
+	wanted := make(unresolved)
 	for i := range items {
 		for j := range items[i].Sources {
 			s := &items[i].Sources[j]
@@ -177,11 +178,45 @@ func (a *archive) resolve(ctx context.Context, items []Explained) error {
 		if err != nil {
 			return err
 		}
-		for _, s := range wanted[e.at.ID] {
-			at := e.at
-			s.Key, s.Event = e.key, &at
+		wanted.found(e.at, e.key)
+	}
+	return a.resolveElsewhere(ctx, wanted)
+}
+
+// unresolved are the sources that refer to events, by the ids of the events.
+type unresolved map[string][]*Source
+
+func (u unresolved) found(at Event, key string) {
+	for _, s := range u[at.ID] {
+		s.Key, s.Event = key, &at
+	}
+	delete(u, at.ID)
+}
+
+// resolveElsewhere looks for events in the other threads of the store, where
+// layers of a wider scope have them from. Those that are in none are no longer
+// kept.
+func (a *archive) resolveElsewhere(ctx context.Context, wanted unresolved) error {
+	for info, err := range Threads(ctx, a.store) {
+		if err != nil {
+			return err
 		}
-		delete(wanted, e.at.ID)
+		if len(wanted) == 0 {
+			return nil
+		}
+		if info.Thread == a.run.Identity.Thread {
+			continue
+		}
+		for t, err := range Turns(ctx, a.store, info.Thread, 0) {
+			if err != nil {
+				return err
+			}
+			for i := range t.Items {
+				it := &t.Items[i]
+				wanted.found(Event{Execution: t.Execution, Turn: t.Number, Item: i, ID: it.ID, Time: it.Time},
+					turnKey(threadLineage(info.Thread), t.Number))
+			}
+		}
 	}
 	return nil
 }

@@ -23,9 +23,10 @@ type Turn struct {
 	Step      int                        `json:"step"`           // turns of the execution, this one included
 	Time      time.Time                  `json:"time,omitzero"`
 	Tokenizer string                     `json:"tokenizer,omitempty"`
-	Items     []projection.Item          `json:"items,omitempty"` // new in the log: from outside first, then the response
-	Sizes     []int                      `json:"sizes,omitempty"` // of Items, in tokens
-	View      *ViewRecord                `json:"view,omitempty"`  // nil if nothing was projected
+	Before    int                        `json:"before,omitempty"` // items in the execution's log before this turn's
+	Items     []projection.Item          `json:"items,omitempty"`  // new in the log: from outside first, then the response
+	Sizes     []int                      `json:"sizes,omitempty"`  // of Items, in tokens
+	View      *ViewRecord                `json:"view,omitempty"`   // nil if nothing was projected
 	Layers    []projection.LayerUse      `json:"layers,omitempty"`
 	History   *projection.HistoryUse     `json:"history,omitempty"`
 	Opened    string                     `json:"opened,omitempty"` // why the view opened an epoch

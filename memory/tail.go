@@ -35,6 +35,9 @@ func (r *Run) loadLog(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(turns) > 0 {
+		r.log = projection.NewLogAfter(r.m.tokenizer, turns[0].Before)
+	}
 	for i := range turns {
 		r.appendTurn(&turns[i])
 	}

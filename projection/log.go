@@ -16,12 +16,25 @@ type Log struct {
 	open  map[string]int
 	users []int // indexes of user messages
 	lone  []int // indexes of calls without result and results without call
+
+	earlier int // items before the first
 }
 
 // NewLog returns an empty log whose items are measured by t.
 func NewLog(t Tokenizer) *Log {
 	return &Log{tok: t, sums: []int{0}, open: make(map[string]int)}
 }
+
+// NewLogAfter returns an empty log that goes on after n items which are not in
+// it, and which no view can show.
+func NewLogAfter(t Tokenizer, n int) *Log {
+	l := NewLog(t)
+	l.earlier = n
+	return l
+}
+
+// Earlier returns how many items came before the first one of the log.
+func (l *Log) Earlier() int { return l.earlier }
 
 // Len returns the number of items.
 func (l *Log) Len() int { return len(l.items) }
@@ -74,7 +87,7 @@ func (l *Log) Clone() *Log {
 	c := &Log{
 		tok: l.tok, items: slices.Clip(l.items), sums: slices.Clip(l.sums),
 		mate: slices.Clone(l.mate), users: slices.Clip(l.users), lone: slices.Clone(l.lone),
-		open: make(map[string]int, len(l.open)),
+		open: make(map[string]int, len(l.open)), earlier: l.earlier,
 	}
 	for id, at := range l.open {
 		c.open[id] = at

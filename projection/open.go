@@ -284,7 +284,7 @@ func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live, upda
 
 	v.History = HistoryUse{
 		From: h.from, Items: h.items, Tokens: h.tokens, Budget: a.cap - fixed,
-		Dropped: h.from, Unpaired: len(h.hidden), Cut: h.cut,
+		Dropped: a.Log.earlier + h.from, Unpaired: len(h.hidden), Cut: h.cut,
 	}
 	if h.pin >= 0 {
 		v.History.Dropped--

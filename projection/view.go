@@ -64,7 +64,7 @@ type HistoryUse struct {
 	Items    int  `json:"items"`              // log items in the view
 	Tokens   int  `json:"tokens"`             // of the log items and the summary; published updates are their layers'
 	Budget   int  `json:"budget"`             // what was left for it
-	Dropped  int  `json:"dropped,omitempty"`  // log items before From that are not in the view
+	Dropped  int  `json:"dropped,omitempty"`  // items of the conversation before From that are not in the view
 	Unpaired int  `json:"unpaired,omitempty"` // calls without result and results without call that were left out
 	Cut      bool `json:"cut,omitempty"`      // history was cut in this view
 }

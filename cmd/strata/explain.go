@@ -56,9 +56,6 @@ of the turn in its thread, or "last". 'strata show runs' lists both.
 				if err != nil {
 					return err
 				}
-				if err := resolveElsewhere(cmd.Context(), store, x); err != nil {
-					return err
-				}
 				if o.json {
 					return printJSON(t.out, x)
 				}
@@ -74,45 +71,6 @@ of the turn in its thread, or "last". 'strata show runs' lists both.
 	f.BoolVar(&o.full, "full", false, "do not cut text")
 	f.BoolVar(&o.replay, "replay", false, "print the prompt itself")
 	return cmd
-}
-
-// resolveElsewhere finds what an explanation's sources refer to in other
-// threads, where layers of a wider scope have it from. Those that are in none
-// are no longer kept.
-func resolveElsewhere(ctx context.Context, store storage.Adapter, x *memory.Explanation) error {
-	wanted := make(map[string][]*memory.Source)
-	for i := range x.Items {
-		for j := range x.Items[i].Sources {
-			if src := &x.Items[i].Sources[j]; src.Key == "" {
-				wanted[src.Ref] = append(wanted[src.Ref], src)
-			}
-		}
-	}
-	for info, err := range memory.Threads(ctx, store) {
-		if err != nil {
-			return err
-		}
-		if len(wanted) == 0 {
-			return nil
-		}
-		if info.Thread == x.Thread {
-			continue
-		}
-		for turn, err := range memory.Turns(ctx, store, info.Thread, 0) {
-			if err != nil {
-				return err
-			}
-			for i := range turn.Items {
-				it := &turn.Items[i]
-				for _, src := range wanted[it.ID] {
-					src.Event = &memory.Event{Execution: turn.Execution, Turn: turn.Number, Item: i, ID: it.ID, Time: it.Time}
-					src.Key = fmt.Sprintf("_threads/%s/turns/%012d", storage.EscapeSegment(info.Thread), turn.Number)
-				}
-				delete(wanted, it.ID)
-			}
-		}
-	}
-	return nil
 }
 
 // replay prints the prompt of a turn: as JSON its items, else its text.

@@ -1,0 +1,93 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/projection"
+	"github.com/stratamem/strata/storage/mem"
+)
+
+// A layer of resource scope cites what was said in another thread.
+func TestExplainFindsEventsOfOtherThreads(t *testing.T) {
+	ctx := t.Context()
+	cite := memory.Define(memory.Spec{ID: "cite", Scope: memory.ScopeResource}, memory.Hooks[[]string]{
+		Recall: func(_ context.Context, in *memory.RecallInput[[]string]) (memory.Recalled[[]string], error) {
+			return memory.Recalled[[]string]{Text: strings.Join(in.State, ","), Refs: in.State}, nil
+		},
+		Store: func(_ context.Context, in *memory.StoreInput[[]string]) (memory.Change[[]string], error) {
+			id := in.New[0].ID
+			return memory.Update(func(ids []string) []string { return append(ids, id) }), nil
+		},
+	})
+	store := mem.New()
+	m, err := memory.New(store, []memory.Layer{cite}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last *memory.Run
+	for _, thread := range []string{"a/b", "c"} {
+		if last, err = m.Begin(ctx, memory.Identity{Thread: thread, Resource: "r"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := last.Project(ctx, projection.Text(projection.User, "hello from "+thread)); err != nil {
+			t.Fatal(err)
+		}
+		if err := last.Commit(ctx, memory.Response{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := last.End(ctx, memory.Success); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x, err := memory.Explain(ctx, store, last.Execution().ID(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, it := range x.Items {
+		if it.Layer != "cite" {
+			continue
+		}
+		if len(it.Sources) != 1 || it.Sources[0].Event == nil || it.Sources[0].Key != "_threads/a%2Fb/turns/000000000001" {
+			t.Errorf("sources %+v", it.Sources)
+		}
+		return
+	}
+	t.Error("the layer is not in the prompt")
+}
+
+// What was cut from history is counted from the thread's beginning, also by a
+// run that never loaded it.
+func TestDroppedCountsTheWholeThread(t *testing.T) {
+	ctx := t.Context()
+	m, err := memory.New(mem.New(), noteLayers(1, 0), &memory.Options{Policy: projection.Policy{Budget: 2000, Reserve: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := 0
+	for range 10 {
+		run, err := m.Begin(ctx, memory.Identity{Thread: "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 6 {
+			v, err := run.Project(ctx, projection.Text(projection.User, fmt.Sprintf("%d %s", said, strings.Repeat("word ", 80))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			said++
+			if shown := v.History.Items + v.History.Dropped; shown != said {
+				t.Fatalf("%d items were said, %d are shown or dropped", said, shown)
+			}
+			if err := run.Commit(ctx, memory.Response{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := run.End(ctx, memory.Success); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
