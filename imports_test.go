@@ -1,0 +1,288 @@
+package strata_test
+
+import (
+	"cmp"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/stratamem/strata"
+
+// anything in a rule's packages admits all of ours, except what nobody imports.
+const anything = "*"
+
+// rule says what a package may import: packages of ours, relative to the
+// module, and modules of others. The standard library is free.
+type rule struct {
+	pkg      string // relative to the module; "x/*" is every package below x
+	packages []string
+	modules  []string
+	tests    []string // modules that its tests may import beside those and testModules
+}
+
+// rules are the table of DESIGN.md, "Who may import whom". A package without
+// a rule, and a module in a rule that its package does not import, fail the
+// test: the table says what is so.
+var rules = []rule{
+	{pkg: "."},
+	{pkg: "storage"},
+	{pkg: "storage/engine", packages: []string{"storage"}},
+	{pkg: "storage/mem", packages: engine, modules: []string{"github.com/tidwall/btree"}},
+	{pkg: "storage/bolt", packages: engine, modules: []string{"go.etcd.io/bbolt"}},
+	{pkg: "storage/open", packages: []string{"storage", "storage/bolt", "storage/mem"}},
+	// The suite compares engines with the one that is simple enough to be right.
+	{pkg: "storage/storagetest", packages: []string{"storage", "storage/mem"}, modules: []string{"github.com/google/go-cmp"}},
+
+	{pkg: "projection"},
+	{pkg: "projection/tiktoken", packages: []string{"projection"}, modules: []string{
+		"github.com/dlclark/regexp2", // to split long texts as tiktoken-go does
+		"github.com/pkoukk/tiktoken-go",
+		"github.com/pkoukk/tiktoken-go-loader",
+	}},
+
+	{pkg: "memory", packages: []string{"storage", "projection"}, modules: []string{
+		"github.com/google/jsonschema-go",
+		"github.com/google/uuid",
+		"go.opentelemetry.io/otel",
+		"go.opentelemetry.io/otel/metric",
+		"go.opentelemetry.io/otel/trace",
+	}, tests: otelSDK},
+	// A layer's records are read with the options and errors of storage.
+	{pkg: "layers", packages: []string{"memory", "projection", "storage"}},
+
+	{pkg: "internal/transcript", packages: []string{"projection"}},
+	{pkg: "internal/demo", packages: []string{"internal/transcript"}},
+	{pkg: "internal/otlpfile", modules: []string{
+		"go.opentelemetry.io/otel/exporters/otlp/otlptrace",
+		"go.opentelemetry.io/proto/otlp",
+		"google.golang.org/protobuf",
+	}, tests: slices.Concat(otelSDK, []string{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"})},
+	{pkg: "internal/otlptest", modules: []string{"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf"}},
+
+	{pkg: "examples/*", packages: []string{anything}},
+	{pkg: "bench", packages: []string{anything}},
+	{pkg: "cmd/strata", packages: []string{anything, "bench"}, modules: []string{
+		"github.com/openai/openai-go/v3",
+		"github.com/spf13/cobra",
+		"go.opentelemetry.io/otel",
+		"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp",
+		"go.opentelemetry.io/otel/sdk",
+		"go.opentelemetry.io/otel/trace",
+		"golang.org/x/term",
+		"golang.org/x/text",
+	}},
+}
+
+var (
+	engine  = []string{"storage", "storage/engine"}
+	otelSDK = []string{
+		"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/trace",
+		"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/sdk/metric",
+	}
+	// testModules are what every test may import.
+	testModules = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal"}
+)
+
+// nobody imports these, unless a rule names them. Tests may import all others.
+func isEdge(pkg string) bool {
+	return pkg == "bench" || strings.HasPrefix(pkg, "cmd/") || strings.HasPrefix(pkg, "examples/")
+}
+
+func TestImports(t *testing.T) {
+	all, known := readImports(t), requiredModules(t)
+	for _, pkg := range slices.Sorted(maps.Keys(all)) {
+		r, ok := ruleOf(pkg)
+		if !ok {
+			t.Errorf("package %s has no rule: add one to imports_test.go and to the table in DESIGN.md", pkg)
+			continue
+		}
+		used := map[string]bool{}
+		for _, im := range all[pkg] {
+			if why := r.check(pkg, im, known, used); why != "" {
+				t.Errorf("%s imports %s: %s", im.file, im.path, why)
+			}
+		}
+		for _, m := range r.modules {
+			if !used[m] {
+				t.Errorf("package %s may import %s and does not: take it out of its rule", pkg, m)
+			}
+		}
+	}
+}
+
+// check says why a package must not import something, or "". known are the
+// modules that there are; those that the package imports are put into used.
+func (r rule) check(pkg string, im imported, known []string, used map[string]bool) string {
+	if im.path == module || strings.HasPrefix(im.path, module+"/") {
+		target := path.Join(".", strings.TrimPrefix(strings.TrimPrefix(im.path, module), "/"))
+		if target == "" {
+			target = "."
+		}
+		switch {
+		case target == pkg, slices.Contains(r.packages, target):
+			return ""
+		case !isEdge(target) && (im.test || slices.Contains(r.packages, anything)):
+			return ""
+		case len(r.packages) == 0:
+			return pkg + " imports none of our packages"
+		}
+		return pkg + " imports of our packages only " + strings.Join(r.packages, ", ")
+	}
+	if first, _, _ := strings.Cut(im.path, "/"); !strings.Contains(first, ".") {
+		return "" // the standard library
+	}
+	allowed := r.modules
+	if im.test {
+		allowed = slices.Concat(r.modules, r.tests, testModules)
+	}
+	// The longest module that the path begins with is the one it is of.
+	var of string
+	for _, m := range slices.Concat(known, allowed) {
+		if (im.path == m || strings.HasPrefix(im.path, m+"/")) && len(m) > len(of) {
+			of = m
+		}
+	}
+	if slices.Contains(allowed, of) {
+		if !im.test {
+			used[of] = true
+		}
+		return ""
+	}
+	if len(allowed) == 0 {
+		return pkg + " imports no module of others"
+	}
+	return pkg + " imports of other modules only " + strings.Join(allowed, ", ")
+}
+
+// requiredModules returns the modules in go.mod.
+func requiredModules(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "require ")
+		if name, version, ok := strings.Cut(line, " "); ok && strings.HasPrefix(version, "v") {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+func ruleOf(pkg string) (rule, bool) {
+	for _, r := range rules {
+		below, all := strings.CutSuffix(r.pkg, "/*")
+		if r.pkg == pkg || all && strings.HasPrefix(pkg, below+"/") {
+			return r, true
+		}
+	}
+	return rule{}, false
+}
+
+// imported is an import of a file.
+type imported struct {
+	path string
+	file string
+	test bool
+}
+
+// readImports returns the imports of every package of the module, whatever
+// system its files are for.
+func readImports(t *testing.T) map[string][]imported {
+	t.Helper()
+	all := map[string][]imported{}
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name != "." && (strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_") || d.Name() == "testdata") {
+				return filepath.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil && name != "." {
+				return filepath.SkipDir // a module of its own
+			}
+			return nil
+		}
+		if filepath.Ext(name) != ".go" {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		pkg := filepath.ToSlash(filepath.Dir(name))
+		if _, ok := all[pkg]; !ok {
+			all[pkg] = nil
+		}
+		for _, spec := range f.Imports {
+			p, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			all[pkg] = append(all[pkg], imported{path: p, file: filepath.ToSlash(name), test: strings.HasSuffix(name, "_test.go")})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range all {
+		slices.SortFunc(list, func(a, b imported) int {
+			return cmp.Or(strings.Compare(a.file, b.file), strings.Compare(a.path, b.path))
+		})
+	}
+	return all
+}
+
+// TestRules proves that the test above can fail.
+func TestRules(t *testing.T) {
+	known := requiredModules(t)
+	for _, test := range []struct {
+		pkg, path string
+		test      bool
+		why       string
+	}{
+		{"storage", "fmt", false, ""},
+		{"storage", module + "/projection", false, "storage imports none of our packages"},
+		{"storage", module + "/projection", true, ""},
+		{"storage", module + "/cmd/strata", true, "none of our packages"},
+		{"storage", "github.com/google/go-cmp/cmp", false, "storage imports no module of others"},
+		{"storage", "github.com/google/go-cmp/cmp", true, ""},
+		{"storage/mem", "github.com/tidwall/btree", false, ""},
+		{"storage/mem", "github.com/tidwall/btreeplus", false, "only github.com/tidwall/btree"},
+		{"storage/mem", module + "/storage/bolt", false, "only storage, storage/engine"},
+		{"memory", "go.opentelemetry.io/otel/attribute", false, ""},
+		{"memory", "go.opentelemetry.io/otel/sdk/trace", false, "of other modules only"},
+		{"memory", "go.opentelemetry.io/otel/log", false, "of other modules only"},
+		{"memory", "go.opentelemetry.io/otel/sdk/trace", true, ""},
+		{"memory", module + "/layers", false, "only storage, projection"},
+		{"bench", module + "/layers", false, ""},
+		{"bench", module + "/cmd/strata", false, "of our packages only *"},
+		{"cmd/strata", module + "/bench", false, ""},
+		{"layers", module + "/bench", false, "of our packages only"},
+	} {
+		r, ok := ruleOf(test.pkg)
+		if !ok {
+			t.Fatalf("no rule for %s", test.pkg)
+		}
+		got := r.check(test.pkg, imported{path: test.path, test: test.test}, known, map[string]bool{})
+		if (got == "") != (test.why == "") || !strings.Contains(got, test.why) {
+			t.Errorf("%s imports %s: %q, want %q", test.pkg, test.path, got, test.why)
+		}
+	}
+	if _, ok := ruleOf("storage/unheard-of"); ok {
+		t.Error("a package that nobody heard of has a rule")
+	}
+}
