@@ -44,6 +44,9 @@ func inspect(ctx context.Context, verb, db string, f func(store storage.Adapter)
 		return usagef("%s: --db is missing: name the %s", verb, dbHelp)
 	}
 	store, err := open.Open(ctx, storeSpec(db), &open.Options{ReadOnly: true})
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w: name one that is there: 'strata demo --db FILE' makes one", verb, err)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
@@ -64,8 +67,6 @@ func advise(err error) string {
 		add("make the file and its directory writable, or name another file")
 	case errors.Is(err, storage.ErrDiskFull):
 		add("make room, or name a file on another disk; what was acknowledged is safe")
-	case errors.Is(err, fs.ErrNotExist):
-		add("name one that is there: 'strata demo' makes a store")
 	case errors.Is(err, memory.ErrUnknownExecution):
 		add("'strata show runs' lists those that there are")
 	case errors.Is(err, memory.ErrConflict):
