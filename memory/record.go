@@ -186,6 +186,7 @@ func appendUse(b []byte, u *projection.LayerUse) []byte {
 	b = appendString(field(b, "placement"), string(u.Placement))
 	b = strconv.AppendInt(field(b, "allocated"), int64(u.Allocated), 10)
 	b = strconv.AppendInt(field(b, "used"), int64(u.Used), 10)
+	b = intField(b, "carried", u.Carried)
 	b = strconv.AppendInt(field(b, "yielded"), int64(u.Yielded), 10)
 	b = strconv.AppendInt(field(b, "items"), int64(u.Items), 10)
 	b = intField(b, "trimmed", u.Trimmed)

@@ -255,7 +255,8 @@ func (a *assembly) updates() (items []Item, tokens int) {
 		if t.Live || c.Failed || sameText(t.Told.Items, t.Last.Items) {
 			continue
 		}
-		it, size := update(a.tok, c, &t.Told, &t.Last)
+		says, _ := t.says(a.epoch.Ledger)
+		it, size := update(a.tok, c, &t.Told, &t.Last, c.Budget-says)
 		use := &a.view.Layers[i]
 		if a.price.publish(t) {
 			a.epoch.Ledger = append(slices.Clip(a.epoch.Ledger), Published{At: a.Log.Len(), Item: it, Size: size})
@@ -264,7 +265,7 @@ func (a *assembly) updates() (items []Item, tokens int) {
 			continue
 		}
 		use.Update = "sent"
-		use.Used, use.Items = size, 1
+		use.Used = size
 		items = append(items, it)
 		tokens = add(tokens, size)
 	}

@@ -88,6 +88,23 @@ func (t *Track) churn() float64 {
 	return changed / float64(t.Samples)
 }
 
+// says returns the tokens of what the layer says in the stable prefix, and of
+// what it said there before and took back.
+func (t *Track) says(ledger []Published) (now, before int) {
+	now = t.Pinned.Size
+	for i := range ledger {
+		p := &ledger[i]
+		if p.Item.Layer != t.Layer {
+			continue
+		}
+		if p.Item.Action != Add {
+			now, before = 0, add(before, now)
+		}
+		now = add(now, p.Size)
+	}
+	return now, before
+}
+
 // sample records whether the output changed.
 func (t *Track) sample(changed bool) {
 	t.Changed <<= 1

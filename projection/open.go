@@ -294,16 +294,7 @@ func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live, upda
 		use.Placement = Live
 		if t := &a.tracks[i]; !t.Live {
 			use.Placement = Anchor
-			if v.Opened == "" {
-				use.Items += len(t.Pinned.Items)
-				use.Used = add(use.Used, t.Pinned.Size)
-			}
-			for j := range h.ledger {
-				if h.ledger[j].Item.Layer == t.Layer {
-					use.Items++
-					use.Used = add(use.Used, h.ledger[j].Size)
-				}
-			}
+			use.inPrefix(t, h.ledger, updates)
 		}
 		use.Yielded = max(use.Allocated-use.Used, 0)
 	}
@@ -313,6 +304,28 @@ func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live, upda
 	e.Stable, e.StableTokens, e.Missed = v.Stable, v.StableTokens, false
 	v.Epoch = e
 	return v
+}
+
+// inPrefix counts what an anchored layer says, and what it said before that
+// still stands in the prefix.
+func (use *LayerUse) inPrefix(t *Track, ledger []Published, sent []Item) {
+	use.Items = len(t.Pinned.Items)
+	says, carried := t.says(ledger)
+	for i := range ledger {
+		if ledger[i].Item.Layer == t.Layer {
+			use.Items++
+		}
+	}
+	for i := range sent {
+		if sent[i].Layer == t.Layer {
+			use.Items++
+			if sent[i].Action != Add {
+				says, carried = 0, add(carried, says)
+			}
+			says = add(says, use.Used)
+		}
+	}
+	use.Used, use.Carried = says, carried
 }
 
 // breakpoints returns the counts that are positive and ascending.

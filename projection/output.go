@@ -97,24 +97,37 @@ func wrap(layer string, action Action, text string) Item {
 	return it
 }
 
-// update describes the step from one output to another, as an item.
-func update(tok Tokenizer, c *Contribution, told, now *Output) (Item, int) {
-	action, text := Replace, plain(now)
+// update describes the step from one output to another, as an item: the change
+// alone where the layer has a short way to put it and room tokens hold it beside
+// what stands already, else all of the new output.
+func update(tok Tokenizer, c *Contribution, told, now *Output, room int) (Item, int) {
+	text := plain(now)
+	var it Item
 	switch {
 	case len(now.Items) == 0:
-		action = Retract
+		it = wrap(c.Layer, Retract, "")
 	case len(told.Items) == 0:
-		action = Add
-	case c.Delta != nil:
-		if delta, ok := c.Delta(plain(told), text); ok && len(delta) < len(text) {
-			action, text = Add, delta
+		it = wrap(c.Layer, Add, text)
+	default:
+		if c.Delta != nil {
+			if delta, ok := c.Delta(plain(told), text); ok && len(delta) < len(text) {
+				it = wrap(c.Layer, Add, delta)
+				if size := Size(tok, &it); size <= room {
+					return withRefs(it, now), size
+				}
+			}
 		}
+		it = wrap(c.Layer, Replace, text)
 	}
-	it := wrap(c.Layer, action, text)
-	for i := range now.Items {
-		it.Refs = append(it.Refs, now.Items[i].Refs...)
+	return withRefs(it, now), Size(tok, &it)
+}
+
+// withRefs returns the item with the references of all that an output has.
+func withRefs(it Item, out *Output) Item {
+	for i := range out.Items {
+		it.Refs = append(it.Refs, out.Items[i].Refs...)
 	}
-	return it, Size(tok, &it)
+	return it
 }
 
 // plain is the text of an output without its wrappers.

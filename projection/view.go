@@ -50,7 +50,8 @@ type LayerUse struct {
 	Layer     string    `json:"layer"`
 	Placement Placement `json:"placement"` // Anchor or Live, as it was decided
 	Allocated int       `json:"allocated"`
-	Used      int       `json:"used"`              // tokens of its items in the view, wrappers and published updates included
+	Used      int       `json:"used"`              // tokens of what it says, wrappers included
+	Carried   int       `json:"carried,omitempty"` // tokens of what it said before and an update replaced, still in the prefix
 	Yielded   int       `json:"yielded"`           // allocated − used: went to history
 	Items     int       `json:"items"`             // its items in the view
 	Trimmed   int       `json:"trimmed,omitempty"` // items cut by its own budget

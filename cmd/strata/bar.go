@@ -65,7 +65,7 @@ func (p palette) shares(r *memory.TurnReport) []int {
 		default:
 			for j := range r.Layers {
 				if r.Layers[j].Layer == h.id {
-					shares[i] = r.Layers[j].Used
+					shares[i] = r.Layers[j].Used + r.Layers[j].Carried
 				}
 			}
 		}

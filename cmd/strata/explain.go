@@ -256,6 +256,9 @@ func (e *explainer) leftOut(x *memory.Explanation) {
 		if u.Update != "" {
 			placement += ", update " + u.Update
 		}
+		if u.Carried > 0 {
+			placement += fmt.Sprintf(", %s superseded", count(u.Carried))
+		}
 		row(u.Layer, placement, u.Allocated, u.Used, u.Yielded)
 	}
 	if h := x.History; h != nil {
