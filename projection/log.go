@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"maps"
 	"slices"
 	"sort"
 )
@@ -84,15 +85,11 @@ func (l *Log) AppendSized(it Item, size int) {
 
 // Clone returns a log with the same items that grows on its own.
 func (l *Log) Clone() *Log {
-	c := &Log{
+	return &Log{
 		tok: l.tok, items: slices.Clip(l.items), sums: slices.Clip(l.sums),
 		mate: slices.Clone(l.mate), users: slices.Clip(l.users), lone: slices.Clone(l.lone),
-		open: make(map[string]int, len(l.open)), earlier: l.earlier,
+		open: maps.Clone(l.open), earlier: l.earlier,
 	}
-	for id, at := range l.open {
-		c.open[id] = at
-	}
-	return c
 }
 
 // newestUser returns the index of the newest user message, or -1.
