@@ -70,6 +70,11 @@ type Op struct {
 	// If is the version that Key must have, when Check is set; the empty
 	// Version means that Key must be absent.
 	If Version
+	// Made, unless nil, is where an engine may put the version of the value that
+	// the op stored: what GetVersion would give until somebody changes the key
+	// again, which it spares. An engine that does not say, and a delete, leave
+	// it as it is; after an error it says nothing.
+	Made *Version
 }
 
 // Put returns an Op that stores value under key.
@@ -85,6 +90,13 @@ func (op Op) IfAbsent() Op { return op.IfVersion("") }
 // empty version means absent.
 func (op Op) IfVersion(v Version) Op {
 	op.Check, op.If = true, v
+	return op
+}
+
+// Making returns op with v as the place for the version that it makes, which is
+// set to the empty one: unknown.
+func (op Op) Making(v *Version) Op {
+	*v, op.Made = "", v
 	return op
 }
 

@@ -1,7 +1,7 @@
 // Package bolt keeps a store in one bbolt file, used by one process at a time.
 // It is the embedded default.
 //
-// It is not for several processes at once (that is storage/vault), nor for the
+// It is not for several processes at once, nor for the
 // highest write rates (storage/badger). It never leaves a transaction open
 // while a caller's code runs.
 //

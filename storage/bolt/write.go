@@ -111,6 +111,9 @@ func (w *writer) make(ops []storage.Op) error {
 		if err != nil {
 			return err
 		}
+		if op.Made != nil && !op.Delete {
+			*op.Made = engine.Version(w.data.Sequence())
+		}
 		if w.watched {
 			kind := storage.EventSet
 			if op.Delete {

@@ -30,21 +30,23 @@ type Store struct {
 	mu     sync.RWMutex
 	now    state
 	seq    uint64 // of the last write
+	fence  uint64 // seq when the last snapshot was taken
 	shared *state // a snapshot of now, until the next write
 	closed bool
 }
 
 // state is the content of a store. A snapshot of it never changes.
 type state struct {
-	data   *btree.Map[string, item]
+	data   *btree.Map[string, *item]
 	index  *btree.Map[string, struct{}] // entries of package engine
 	fields []string                     // declared; replaced, never changed
 	docs   int
 	bytes  int64
 }
 
-// item is a value, which is never changed in place, with the number of the
-// write that made it.
+// item is a value with the number of the write that made it. It is replaced in
+// place, in the memory that it has, unless a snapshot may show it: one was taken
+// since it was made. So an item is read under the lock, or in a snapshot.
 type item struct {
 	value []byte
 	seq   uint64
@@ -54,45 +56,39 @@ type item struct {
 func New() *Store {
 	return &Store{
 		opened: time.Now(),
-		now:    state{data: new(btree.Map[string, item]), index: new(btree.Map[string, struct{}])},
+		now:    state{data: new(btree.Map[string, *item]), index: new(btree.Map[string, struct{}])},
 	}
 }
 
 // Get implements [storage.Adapter].
 func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
-	it, err := s.get(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return clone(it.value), nil
+	value, _, err := s.get(ctx, key)
+	return value, err
 }
 
 // GetVersion implements [storage.Versioner].
 func (s *Store) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
-	it, err := s.get(ctx, key)
-	if err != nil {
-		return nil, "", err
-	}
-	return clone(it.value), engine.Version(it.seq), nil
+	value, seq, err := s.get(ctx, key)
+	return value, engine.Version(seq), err
 }
 
-func (s *Store) get(ctx context.Context, key string) (item, error) {
+func (s *Store) get(ctx context.Context, key string) (value []byte, seq uint64, err error) {
 	if err := ctx.Err(); err != nil {
-		return item{}, err
+		return nil, 0, err
 	}
 	if err := storage.ValidateKey(key); err != nil {
-		return item{}, err
+		return nil, 0, err
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
-		return item{}, storage.ErrClosed
+		return nil, 0, storage.ErrClosed
 	}
 	it, ok := s.now.data.Get(key)
 	if !ok {
-		return item{}, &storage.KeyError{Op: "get", Key: key, Err: storage.ErrNotFound}
+		return nil, 0, &storage.KeyError{Op: "get", Key: key, Err: storage.ErrNotFound}
 	}
-	return it, nil
+	return clone(it.value), it.seq, nil
 }
 
 // Set implements [storage.Adapter].
@@ -123,7 +119,11 @@ func (s *Store) Apply(ctx context.Context, ops ...storage.Op) error {
 		if !op.Check {
 			continue
 		}
-		if it, _ := s.now.data.Get(op.Key); !engine.IsVersion(op.If, it.seq) {
+		var seq uint64
+		if it, ok := s.now.data.Get(op.Key); ok {
+			seq = it.seq
+		}
+		if !engine.IsVersion(op.If, seq) {
 			return &storage.ConflictError{Key: op.Key}
 		}
 	}
@@ -139,7 +139,10 @@ func (s *Store) Apply(ctx context.Context, ops ...storage.Op) error {
 			kind = storage.EventDelete
 		} else {
 			s.seq++
-			s.now.put(op.Key, item{clone(op.Value), s.seq})
+			s.put(op.Key, op.Value)
+			if op.Made != nil {
+				*op.Made = engine.Version(s.seq)
+			}
 		}
 		if watched {
 			s.hub.Publish(storage.Event{Kind: kind, Key: op.Key})
@@ -148,19 +151,35 @@ func (s *Store) Apply(ctx context.Context, ops ...storage.Op) error {
 	return nil
 }
 
-func (st *state) put(key string, it item) {
-	old, had := st.data.Set(key, it)
-	st.bytes += int64(len(it.value) - len(old.value))
-	if !had {
-		st.bytes += int64(len(key))
+// put makes value the one of key, as write s.seq.
+func (s *Store) put(key string, value []byte) {
+	document := storage.IsDocument(key)
+	old, had := s.now.data.Get(key)
+	if had && !document && old.seq > s.fence && fits(value, old.value) {
+		s.now.bytes += int64(len(value) - len(old.value))
+		old.value, old.seq = append(old.value[:0], value...), s.seq
+		return
 	}
-	if !storage.IsDocument(key) {
+	it := &item{clone(value), s.seq}
+	s.now.data.Set(key, it)
+	if !had {
+		old = &item{}
+		s.now.bytes += int64(len(key))
+	}
+	s.now.bytes += int64(len(value) - len(old.value))
+	if !document {
 		return
 	}
 	if !had {
-		st.docs++
+		s.now.docs++
 	}
-	st.reindex(key, old.value, it.value)
+	s.now.reindex(key, old.value, it.value)
+}
+
+// fits says whether a value can take the memory of another without wasting most
+// of it.
+func fits(value, old []byte) bool {
+	return len(value) <= cap(old) && len(value) >= cap(old)/2
 }
 
 // remove tells whether there was something to remove.
@@ -210,7 +229,7 @@ func (s *Store) EnsureIndex(ctx context.Context, fields ...string) error {
 	}
 	s.shared = nil
 	s.now.fields = declared
-	s.now.data.Scan(func(key string, it item) bool {
+	s.now.data.Scan(func(key string, it *item) bool {
 		if storage.IsDocument(key) {
 			for _, entry := range engine.Entries(key, it.value, added) {
 				s.now.index.Set(entry, struct{}{})
@@ -243,7 +262,7 @@ func (s *Store) snapshot(ctx context.Context) (*state, error) {
 	if s.shared == nil {
 		st := s.now
 		st.data, st.index = s.now.data.Copy(), s.now.index.Copy()
-		s.shared = &st
+		s.shared, s.fence = &st, s.seq
 	}
 	return s.shared, nil
 }
@@ -281,11 +300,11 @@ func (s *Store) Scan(ctx context.Context, prefix string, opts *storage.ScanOptio
 
 // result is an item or why there is none.
 type result struct {
-	item
+	*item
 	err error
 }
 
-func (it item) entry(key string) storage.Entry {
+func (it *item) entry(key string) storage.Entry {
 	return storage.Entry{Key: key, Value: clone(it.value), Version: engine.Version(it.seq)}
 }
 
@@ -299,7 +318,7 @@ func (s *Store) items(ctx context.Context, prefix string, opts *storage.ScanOpti
 		}
 		span := engine.NewSpan(prefix, opts)
 		left := span.Limit
-		walk := func(key string, it item) bool {
+		walk := func(key string, it *item) bool {
 			if span.Skips(key) {
 				return true
 			}
@@ -403,7 +422,7 @@ func (s *Store) Check(ctx context.Context) iter.Seq2[storage.Fault, error] {
 			return
 		}
 		entries, more := 0, true
-		st.data.Scan(func(key string, it item) bool {
+		st.data.Scan(func(key string, it *item) bool {
 			if !storage.IsDocument(key) {
 				return true
 			}
@@ -448,7 +467,8 @@ func (s *Store) Snapshot(ctx context.Context) (storage.Adapter, error) {
 	}
 	copied := s.now
 	copied.data, copied.index = s.now.data.Copy(), s.now.index.Copy()
-	return &Store{opened: s.opened, now: copied, seq: s.seq}, nil
+	s.fence = s.seq
+	return &Store{opened: s.opened, now: copied, seq: s.seq, fence: s.seq}, nil
 }
 
 // Close implements [storage.Adapter] and forgets everything.
@@ -462,8 +482,4 @@ func (s *Store) Close() error {
 }
 
 // clone copies a value; it is never nil, so that an empty value is no absent one.
-func clone(value []byte) []byte {
-	c := make([]byte, len(value))
-	copy(c, value)
-	return c
-}
+func clone(value []byte) []byte { return append([]byte{}, value...) }

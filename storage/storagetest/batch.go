@@ -18,6 +18,7 @@ func batchCases() []testCase {
 		{name: "apply-limits", run: applyLimits, needs: []string{"Batcher"}},
 		{name: "apply-preconditions", run: preconditions, needs: []string{"Batcher", "Versioner"}},
 		{name: "apply-is-atomic", run: atomicity, needs: []string{"Batcher"}},
+		{name: "versions-made", run: versionsMade, needs: []string{"Batcher", "Versioner"}},
 		{name: "versions", run: versions, needs: []string{"Versioner"}},
 		{name: "counters", run: counters, needs: []string{"Batcher", "Versioner"}},
 		{name: "conflicts-are-each-ones-own", run: conflictsApart, needs: []string{"Batcher"}},
@@ -109,6 +110,42 @@ func preconditions(t *testing.T, e Engine) {
 	v = version(t, a, "_order/a")
 	apply(t, a, storage.Remove("_order/a"), put("_order/a", "3").IfVersion(v))
 	want(t, a, "_order/a", "3")
+	sound(t, e, a)
+}
+
+// versionsMade holds for an engine that says which versions a batch made, and
+// for one that does not.
+func versionsMade(t *testing.T, e Engine) {
+	a := e.open(t)
+	put := func(key, value string) storage.Op { return storage.Put(key, []byte(value)) }
+	check := func(key string, made storage.Version) {
+		t.Helper()
+		if made != "" && made != version(t, a, key) {
+			t.Errorf("%q has version %q, the batch made %q", key, version(t, a, key), made)
+		}
+	}
+	for i := range 20 {
+		value := fmt.Sprintf(`{"n":%d}`, i)
+		var document, record, early, gone storage.Version
+		set(t, a, "_rec/gone", "")
+		apply(t, a, put("doc/a", value).Making(&document), put("_rec/a", "early").Making(&early), put("_rec/a", value).Making(&record),
+			storage.Remove("_rec/gone").Making(&gone), storage.Remove("_rec/never"))
+		check("doc/a", document)
+		check("_rec/a", record)
+		if gone != "" || early != "" && early == record {
+			t.Errorf("the versions %q and %q, and %q for a deleted key", early, record, gone)
+		}
+		if record == "" {
+			continue
+		}
+		// What was made is a precondition that holds, once.
+		op := put("_rec/a", value+" again").IfVersion(record)
+		apply(t, a, op)
+		if err := storage.Apply(t.Context(), a, put("_rec/b", ""), op); !errors.Is(err, storage.ErrConflict) {
+			t.Errorf("Apply with an old version: %v", err)
+		}
+		wantGone(t, a, "_rec/b")
+	}
 	sound(t, e, a)
 }
 

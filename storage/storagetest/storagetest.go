@@ -44,6 +44,10 @@ type Engine struct {
 	// Volatile says that nothing outlives Close. Such an engine has no crash
 	// suite.
 	Volatile bool
+	// Journal is a part of the path of the file from which the engine makes its
+	// writes again after a power loss, if it writes to other files after the
+	// sync of that one; see [Synced].
+	Journal string
 	// TornReads says that a reader may see a batch in progress.
 	TornReads bool
 	// Without names the capabilities that the engine lacks, by the names of
