@@ -34,15 +34,15 @@ type batch struct {
 	drafts []*draft
 	ops    []storage.Op
 	size   int
-	turns  []written // of jobs that write a turn
+	turns  []*written // of jobs that write a turn
 }
 
 // written is a turn that a batch writes.
 type written struct {
 	run    *Run
 	number int
-	first  int // turn kept from then on
-	head   []byte
+	first  int  // turn kept from then on
+	head   kept // of the lineage
 }
 
 // write makes the jobs durable in one atomic batch, or changes nothing. What
@@ -73,8 +73,12 @@ func (m *Memory) write(ctx context.Context, jobs ...job) error {
 			b.distrust()
 			return fmt.Errorf("after %d tries: %w", try, err)
 		}
-		if err := pause(ctx, try); err != nil {
-			return err
+		// The first try goes by what was last read or written, which may just be
+		// out of date.
+		if try > 1 {
+			if err := pause(ctx, try); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -261,11 +265,12 @@ func (b *batch) addTurn(ctx context.Context, r *Run) error {
 			r.warn("the view was too large to be recorded: this turn cannot be replayed")
 		}
 	}
-	head := r.appendHead(make([]byte, 0, 160), n, first)
+	w := &written{run: r, number: n, first: first}
+	w.head.raw = r.appendHead(make([]byte, 0, 160), n, first)
+	b.turns = append(b.turns, w)
 	b.add(storage.Put(turnKey(r.lineage, n), r.turnBytes).IfAbsent())
-	b.add(storage.Put(r.headKey, head).IfVersion(r.where.version))
+	b.add(storage.Put(r.headKey, w.head.raw).IfVersion(r.where.version).Making(&w.head.version))
 	b.add(storage.Put(r.epochKey, r.epochBytes))
-	b.turns = append(b.turns, written{run: r, number: n, first: first, head: head})
 	return nil
 }
 
@@ -318,8 +323,8 @@ func (b *batch) settle(ctx context.Context) {
 			_ = d.cells[0].purge(context.WithoutCancel(ctx)) // the next Begin tries again
 		}
 	}
-	for i := range b.turns {
-		b.turns[i].run.advance(&b.turns[i])
+	for _, w := range b.turns {
+		w.run.advance(w)
 	}
 	for _, j := range b.jobs {
 		j.run.recorded = true
@@ -333,7 +338,8 @@ func (r *Run) advance(w *written) {
 	r.start = r.log.Len()
 	r.last, r.first = n, w.first
 	r.own++
-	r.where = kept{raw: w.head}
+	r.where = w.head
+	r.where.current = r.where.version != ""
 	r.texts.stored(n)
 	r.turn, r.itemBytes = nil, r.turn.encoded[:0]
 	r.mu.Lock()

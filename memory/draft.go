@@ -145,7 +145,7 @@ func (d *draft) write() error {
 	d.next.raw = d.next.append(make([]byte, 0, len(d.next.State)+48))
 	// The check is what keeps records out of a generation that another
 	// execution cleared, so it is needed even where only records change.
-	d.ops = append(d.ops, storage.Put(c.stateKey, d.next.raw).IfVersion(was.version))
+	d.ops = append(d.ops, storage.Put(c.stateKey, d.next.raw).IfVersion(was.version).Making(&d.next.version))
 	prefix := recordsPrefix(c.prefix, d.next.Clears)
 	for i := range writes {
 		w := &writes[i]
@@ -179,6 +179,9 @@ func (l *Layer) encode(state any) (data []byte, err error) {
 
 // settle takes note that the batch with the draft was applied.
 func (d *draft) settle() {
+	if len(d.ops) > 0 {
+		d.next.current = d.next.version != ""
+	}
 	for i, c := range d.cells {
 		c.mu.Lock()
 		c.stored, c.seed = d.next, false

@@ -50,7 +50,7 @@ type kept struct {
 	envelope
 	raw     []byte // nil: absent
 	version storage.Version
-	current bool // version is that of raw; not so after a write
+	current bool // version is known: that of raw when it was read or written
 }
 
 // loadKept reads an envelope. was is what it is expected to be.
