@@ -38,7 +38,8 @@ var rules = []rule{
 	{pkg: "storage/engine", packages: []string{"storage"}},
 	{pkg: "storage/mem", packages: engine, modules: []string{"github.com/tidwall/btree"}},
 	{pkg: "storage/bolt", packages: engine, modules: []string{"go.etcd.io/bbolt"}},
-	{pkg: "storage/open", packages: []string{"storage", "storage/bolt", "storage/mem"}},
+	{pkg: "storage/badger", packages: engine, modules: []string{"github.com/dgraph-io/badger/v4"}},
+	{pkg: "storage/open", packages: []string{"storage", "storage/badger", "storage/bolt", "storage/mem"}},
 	// The suite compares engines with the one that is simple enough to be right.
 	{pkg: "storage/storagetest", packages: []string{"storage", "storage/mem"}, modules: []string{"github.com/google/go-cmp"}},
 

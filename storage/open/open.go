@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/badger"
 	"github.com/stratamem/strata/storage/bolt"
 	"github.com/stratamem/strata/storage/mem"
 )
@@ -23,11 +24,11 @@ type Options struct {
 	ReadOnly   bool               // refuse writes; mem ignores it
 }
 
-const known = `"bolt:FILE" and "mem:"`
+const known = `"bolt:FILE", "badger:DIR" and "mem:"`
 
 // Open opens the store that spec names: a scheme, a colon, and where the store
-// is. "bolt:agent.db" is a bbolt file, made if there is none; "mem:" is a new
-// store in memory. A spec that names no engine is a [*storage.InvalidError].
+// is. "bolt:agent.db" is a bbolt file and "badger:agent" a directory of badger's,
+// made if there is none; "mem:" is a new store in memory. A spec that names no engine is a [*storage.InvalidError].
 func Open(ctx context.Context, spec string, opts *Options) (storage.Adapter, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -44,6 +45,14 @@ func Open(ctx context.Context, spec string, opts *Options) (storage.Adapter, err
 		s, err := bolt.Open(ctx, where, &bolt.Options{Durability: opts.Durability, ReadOnly: opts.ReadOnly})
 		if err != nil {
 			return nil, err // and no Adapter around a nil store
+		}
+		return s, nil
+	case scheme == "badger" && where == "":
+		return nil, unknown(`"badger:" needs a directory: use "badger:agent"`)
+	case scheme == "badger":
+		s, err := badger.Open(ctx, where, &badger.Options{Durability: opts.Durability, ReadOnly: opts.ReadOnly})
+		if err != nil {
+			return nil, err
 		}
 		return s, nil
 	case scheme == "mem" && where != "":

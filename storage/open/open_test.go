@@ -11,8 +11,10 @@ import (
 )
 
 func TestOpen(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "agent.db")
-	for spec, engine := range map[string]string{"mem:": "mem", "bolt:" + path: "bolt"} {
+	path, dir := filepath.Join(t.TempDir(), "agent.db"), filepath.Join(t.TempDir(), "agent")
+	for spec, engine := range map[string]string{
+		"mem:": "mem", "bolt:" + path: "bolt", "badger:" + dir: "badger",
+	} {
 		a, err := open.Open(t.Context(), spec, nil)
 		if err != nil {
 			t.Fatalf("Open %q: %v", spec, err)
@@ -25,13 +27,15 @@ func TestOpen(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	a, err := open.Open(t.Context(), "bolt:"+path, &open.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	if err := a.Set(t.Context(), "_a", nil); !errors.Is(err, storage.ErrReadOnly) {
-		t.Errorf("Set: %v", err)
+	for _, spec := range []string{"bolt:" + path, "badger:" + dir} {
+		a, err := open.Open(t.Context(), spec, &open.Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		if err := a.Set(t.Context(), "_a", nil); !errors.Is(err, storage.ErrReadOnly) {
+			t.Errorf("%s: Set: %v", spec, err)
+		}
 	}
 }
 
@@ -42,6 +46,7 @@ func TestOpenErrors(t *testing.T) {
 		"./a:b/c.db":   `"bolt:./a:b/c.db"`,
 		`C:\agent.db`:  `use "bolt:C:`,
 		"bolt:":        "needs a file",
+		"badger:":      "needs a directory",
 		"mem:x":        "nothing after",
 		"redis://host": `"bolt:FILE"`,
 	} {
@@ -50,8 +55,10 @@ func TestOpenErrors(t *testing.T) {
 			t.Errorf("Open %q: %v, %v, want an error that says %s", spec, a, err, says)
 		}
 	}
-	a, err := open.Open(t.Context(), "bolt:"+filepath.Join(t.TempDir(), "no", "such", "dir.db"), nil)
-	if err == nil || a != nil {
-		t.Errorf("Open in no directory: %v, %v", a, err)
+	for _, scheme := range []string{"bolt:", "badger:"} {
+		a, err := open.Open(t.Context(), scheme+filepath.Join(t.TempDir(), "no", "such", "place"), nil)
+		if err == nil || a != nil {
+			t.Errorf("Open of %s in no directory: %v, %v", scheme, a, err)
+		}
 	}
 }
