@@ -39,7 +39,13 @@ var rules = []rule{
 	{pkg: "storage/mem", packages: engine, modules: []string{"github.com/tidwall/btree"}},
 	{pkg: "storage/bolt", packages: engine, modules: []string{"go.etcd.io/bbolt"}},
 	{pkg: "storage/badger", packages: engine, modules: []string{"github.com/dgraph-io/badger/v4"}},
-	{pkg: "storage/open", packages: []string{"storage", "storage/badger", "storage/bolt", "storage/mem"}},
+	{pkg: "storage/vault", packages: engine, modules: []string{
+		"github.com/tidwall/btree",
+		"golang.org/x/sys",
+		"golang.org/x/text", // names of files: normal forms
+		"gopkg.in/yaml.v3",
+	}},
+	{pkg: "storage/open", packages: []string{"storage", "storage/badger", "storage/bolt", "storage/mem", "storage/vault"}},
 	// The suite compares engines with the one that is simple enough to be right.
 	{pkg: "storage/storagetest", packages: []string{"storage", "storage/mem"}, modules: []string{"github.com/google/go-cmp"}},
 

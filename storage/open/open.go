@@ -15,6 +15,7 @@ import (
 	"github.com/stratamem/strata/storage/badger"
 	"github.com/stratamem/strata/storage/bolt"
 	"github.com/stratamem/strata/storage/mem"
+	"github.com/stratamem/strata/storage/vault"
 )
 
 // Options of [Open] mean the same for every engine. The zero value is the
@@ -24,11 +25,12 @@ type Options struct {
 	ReadOnly   bool               // refuse writes; mem ignores it
 }
 
-const known = `"bolt:FILE", "badger:DIR" and "mem:"`
+const known = `"bolt:FILE", "badger:DIR", "vault:DIR" and "mem:"`
 
 // Open opens the store that spec names: a scheme, a colon, and where the store
-// is. "bolt:agent.db" is a bbolt file and "badger:agent" a directory of badger's,
-// made if there is none; "mem:" is a new store in memory. A spec that names no engine is a [*storage.InvalidError].
+// is. "bolt:agent.db" is a bbolt file, "badger:agent" a directory of badger's and
+// "vault:notes" one of Markdown files, made if there is none; "mem:" is a new
+// store in memory. A spec that names no engine is a [*storage.InvalidError].
 func Open(ctx context.Context, spec string, opts *Options) (storage.Adapter, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -51,6 +53,14 @@ func Open(ctx context.Context, spec string, opts *Options) (storage.Adapter, err
 		return nil, unknown(`"badger:" needs a directory: use "badger:agent"`)
 	case scheme == "badger":
 		s, err := badger.Open(ctx, where, &badger.Options{Durability: opts.Durability, ReadOnly: opts.ReadOnly})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	case scheme == "vault" && where == "":
+		return nil, unknown(`"vault:" needs a directory: use "vault:notes"`)
+	case scheme == "vault":
+		s, err := vault.Open(ctx, where, &vault.Options{Durability: opts.Durability, ReadOnly: opts.ReadOnly})
 		if err != nil {
 			return nil, err
 		}

@@ -11,9 +11,9 @@ import (
 )
 
 func TestOpen(t *testing.T) {
-	path, dir := filepath.Join(t.TempDir(), "agent.db"), filepath.Join(t.TempDir(), "agent")
+	path, dir, notes := filepath.Join(t.TempDir(), "agent.db"), filepath.Join(t.TempDir(), "agent"), filepath.Join(t.TempDir(), "notes")
 	for spec, engine := range map[string]string{
-		"mem:": "mem", "bolt:" + path: "bolt", "badger:" + dir: "badger",
+		"mem:": "mem", "bolt:" + path: "bolt", "badger:" + dir: "badger", "vault:" + notes: "vault",
 	} {
 		a, err := open.Open(t.Context(), spec, nil)
 		if err != nil {
@@ -27,7 +27,7 @@ func TestOpen(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, spec := range []string{"bolt:" + path, "badger:" + dir} {
+	for _, spec := range []string{"bolt:" + path, "badger:" + dir, "vault:" + notes} {
 		a, err := open.Open(t.Context(), spec, &open.Options{ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
@@ -47,6 +47,7 @@ func TestOpenErrors(t *testing.T) {
 		`C:\agent.db`:  `use "bolt:C:`,
 		"bolt:":        "needs a file",
 		"badger:":      "needs a directory",
+		"vault:":       "needs a directory",
 		"mem:x":        "nothing after",
 		"redis://host": `"bolt:FILE"`,
 	} {

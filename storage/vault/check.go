@@ -1,0 +1,167 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// Check implements [storage.Checker]. It reads every file and every record,
+// compares the index with the documents, verifies the checksums of the log and
+// the chain of the audit log, and reports files that are no documents. Writes
+// wait while it reads; the loop body runs after that.
+func (s *Store) Check(ctx context.Context) iter.Seq2[storage.Fault, error] {
+	return func(yield func(storage.Fault, error) bool) {
+		if s.closed.Load() {
+			yield(storage.Fault{}, storage.ErrClosed)
+			return
+		}
+		var faults []storage.Fault
+		err := s.group.Exclusive(ctx, func() error {
+			return s.locked(ctx, func() error {
+				v := view{st: s.snapshot(), root: s.root, store: s}
+				faults = append(checkState(v), s.checkFiles(v.st)...)
+				log, err := s.checkLog()
+				faults = append(faults, log...)
+				return err
+			})
+		})
+		if err == nil {
+			var damage *storage.CorruptError
+			if _, _, err = s.Verify(ctx); errors.As(err, &damage) {
+				faults, err = append(faults, storage.Fault{Path: damage.Path, Reason: damage.Reason, Repair: damage.Repair}), nil
+			}
+		}
+		yieldAll(faults, err, yield)
+	}
+}
+
+func yieldAll(faults []storage.Fault, err error, yield func(storage.Fault, error) bool) {
+	for _, f := range faults {
+		if !yield(f, nil) {
+			return
+		}
+	}
+	if err != nil {
+		yield(storage.Fault{}, err)
+	}
+}
+
+const repairIndex = "rebuild the index"
+
+// checkState reads all that the state has and compares it.
+func checkState(v view) (faults []storage.Fault) {
+	add := func(f storage.Fault) { faults = append(faults, f) }
+	docs, records, entries := 0, 0, 0
+	v.st.items.Scan(func(key string, it item) bool {
+		if it.doc == nil {
+			records++
+			if _, err := it.record(key); err != nil {
+				add(storage.Fault{Key: key, Path: it.from.f.Name(), Reason: "the record cannot be read: " + err.Error(), Repair: "set or delete the key, or restore a backup"})
+			}
+			return true
+		}
+		d := it.doc
+		path := d.path(v.root)
+		if d.bad != "" {
+			add(storage.Fault{Key: key, Path: path, Reason: d.bad, Repair: repairText})
+			return true
+		}
+		docs++
+		text, err := v.text(d)
+		if err != nil || digestOf(text) != d.digest {
+			add(storage.Fault{Key: key, Path: path, Reason: "the file is not what it was, though its size and time are", Repair: repairIndex})
+			return true
+		}
+		now := parse(key, d.dir, d.name, d.stat, text, v.st.fields)
+		for _, entry := range now.entries {
+			entries++
+			if _, ok := v.st.index.Get(entry); !ok {
+				add(storage.Fault{Key: key, Path: path, Reason: "the document is missing from the index", Repair: repairIndex})
+			}
+		}
+		if f, err := decode(text, isCut(d.dir) || isCut(d.name)); err == nil && isConflict(f.body) {
+			add(storage.Fault{Key: key, Path: path, Reason: "the body has the marks of a merge conflict", Repair: "edit the file"})
+		}
+		return true
+	})
+	if docs != v.st.docs || records != v.st.records {
+		add(storage.Fault{Path: v.root, Repair: repairIndex, Reason: fmt.Sprintf(
+			"the store counts %d documents and %d records, it has %d and %d", v.st.docs, v.st.records, docs, records)})
+	}
+	if extra := v.st.index.Len() - entries; extra > 0 && len(faults) == 0 {
+		add(storage.Fault{Path: v.root, Reason: fmt.Sprintf("the index has %d entries without a document", extra), Repair: repairIndex})
+	}
+	return faults
+}
+
+// checkFiles looks for files in the place of documents that are none.
+func (s *Store) checkFiles(st *state) (faults []storage.Fault) {
+	entries, err := os.ReadDir(s.root)
+	if err != nil {
+		return []storage.Fault{{Path: s.root, Reason: err.Error(), Repair: "let the directory be read"}}
+	}
+	for _, e := range entries {
+		dir := filepath.Join(s.root, e.Name())
+		if !holdsDocuments(e.Name()) {
+			continue
+		}
+		if !e.IsDir() {
+			if e.Type()&os.ModeSymlink != 0 {
+				faults = append(faults, storage.Fault{Path: dir, Reason: "a symbolic link in the place of a directory is not followed", Repair: "put the directory there"})
+			}
+			continue
+		}
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			faults = append(faults, storage.Fault{Path: dir, Reason: err.Error(), Repair: "let the directory be read"})
+		}
+		for _, f := range files {
+			if !strings.HasSuffix(f.Name(), extension) || f.Name()[0] == '.' || s.docAt(e.Name(), f.Name()) != nil {
+				continue
+			}
+			reason := "the name of the file gives no key"
+			if key, ok := s.keyAt(e.Name(), f.Name()); ok {
+				reason = "another file has the same key: " + key
+			}
+			faults = append(faults, storage.Fault{Path: filepath.Join(dir, f.Name()), Reason: reason, Repair: "rename the file"})
+		}
+	}
+	return faults
+}
+
+// checkLog verifies the checksums of the log. Under the lock.
+func (s *Store) checkLog() (faults []storage.Fault, err error) {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	_, numbers, err := segmentsOf(s.root)
+	if err != nil {
+		return nil, fmt.Errorf("read log: %w", err)
+	}
+	for _, no := range numbers {
+		g, err := openSegment(s.root, no, false)
+		if err != nil {
+			faults = append(faults, storage.Fault{Path: segmentPath(s.root, no, false), Reason: err.Error(), Repair: repairLog})
+			continue
+		}
+		frames, torn, err := g.read(int64(len(segmentMagic)), -1)
+		g.f.Close()
+		if err != nil {
+			return faults, fmt.Errorf("read log: %w", err)
+		}
+		last := int64(len(segmentMagic))
+		if len(frames) > 0 {
+			last = frames[len(frames)-1].end
+		}
+		if torn || no == s.at.segment && last < s.at.at {
+			faults = append(faults, storage.Fault{Path: g.f.Name(), Reason: fmt.Sprintf("the log is damaged at byte %d", last), Repair: repairLog})
+		}
+	}
+	return faults, nil
+}

@@ -1,0 +1,616 @@
+package vault
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/engine"
+)
+
+const (
+	// mostGroup is how many bytes of keys and values share a commit.
+	mostGroup = 16 << 20
+	// leastSpace is how much room a write leaves on the disk, in bytes.
+	leastSpace = 10 << 20
+)
+
+// request is one call of Apply.
+type request struct {
+	ctx    context.Context
+	ops    []storage.Op
+	staged map[int]*staged // op → a file that was written ahead
+}
+
+// staged is the text of a new document, and the temporary file that has it.
+type staged struct {
+	text   []byte
+	digest digest
+	temp   string // "" once it is in place
+	stat   stat
+}
+
+func weigh(r *request) int {
+	n := 0
+	for i := range r.ops {
+		n += len(r.ops[i].Key) + len(r.ops[i].Value)
+	}
+	return n
+}
+
+// request prepares what needs no lock: documents that are new, most likely, are
+// written to temporary files while others commit.
+func (s *Store) request(ctx context.Context, ops []storage.Op) *request {
+	r := &request{ctx: ctx, ops: ops}
+	for i := range ops {
+		op := &ops[i]
+		if op.Delete || !storage.IsDocument(op.Key) || s.peek(op.Key) != nil {
+			continue
+		}
+		_, _, cut := fileOf(op.Key)
+		st := &staged{text: encode(op.Key, op.Value, cut, nil)}
+		st.digest = digestOf(st.text)
+		var err error
+		if st.temp, st.stat, err = s.writeTemp(st.text); err != nil {
+			break // the commit tries again, and reports it
+		}
+		if r.staged == nil {
+			r.staged = make(map[int]*staged)
+		}
+		r.staged[i] = st
+	}
+	return r
+}
+
+// discard removes what was staged and not used.
+func (r *request) discard() {
+	for _, st := range r.staged {
+		st.remove()
+	}
+}
+
+func (st *staged) remove() {
+	if st.temp != "" {
+		_ = os.Remove(st.temp) // of no use to anyone
+		st.temp = ""
+	}
+}
+
+// writeTemp writes a temporary file, which is not synced: its text is in the log
+// before it is put in place. Who opens the vault may remove it meanwhile.
+func (s *Store) writeTemp(text []byte) (path string, st stat, err error) {
+	path = filepath.Join(s.root, tempDir, tempPrefix+s.upkeep.name+itoa(s.upkeep.temps.Add(1)))
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrNotExist) { // someone tidied up
+		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			f, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		}
+	}
+	if err != nil {
+		return "", stat{}, err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		var info os.FileInfo
+		if info, err = f.Stat(); err == nil {
+			st = statOf(info)
+		}
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", stat{}, errors.Join(err, os.Remove(path))
+	}
+	return path, st, nil
+}
+
+const tempPrefix = ".tmp."
+
+func randomName() string {
+	var b [6]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:]) + "."
+}
+
+// commit makes the changes of all requests durable together. A request whose
+// precondition fails is left out; an error of the disk is everyone's.
+func (s *Store) commit(requests []*request) []error {
+	errs := make([]error, len(requests))
+	err := s.locked(context.Background(), func() error {
+		if free, ok := freeSpace(s.lock.fd); ok && free < leastSpace {
+			return fmt.Errorf("write %s: %w: under 10 MB are free", s.root, storage.ErrDiskFull)
+		}
+		if err := s.audit.rotate(); err != nil {
+			return fmt.Errorf("rotate audit log: %w", engine.DiskError(err))
+		}
+		if err := s.roll(false); err != nil {
+			return err
+		}
+		p := newPlan(s)
+		defer p.discard()
+		for i, r := range requests {
+			if errs[i] = p.test(r.ops); errs[i] != nil {
+				continue
+			}
+			if err := p.make(r); err != nil {
+				return err
+			}
+		}
+		return p.commit()
+	})
+	if err != nil {
+		for i := range errs {
+			if errs[i] == nil {
+				errs[i] = err
+			}
+		}
+	}
+	return errs
+}
+
+// plan is what a commit is about to do.
+type plan struct {
+	s       *Store
+	time    int64
+	keys    map[string]*target
+	order   []*target
+	frame   frame
+	head    string // of the audit log
+	seq     uint64
+	events  []storage.Event
+	watched bool
+	fields  []string
+}
+
+// target is one key of a plan, as it was and as it is to be.
+type target struct {
+	key string
+	was item
+	// A document: its file, which may have a name of its own.
+	dir, name string
+	text      []byte // of the file as it is to be
+	digest    digest // zero if there is to be none
+	document  []byte
+	prev      *file // the file as it is so far, once it was read
+	bad       bool  // and what is there is no document
+	changed   bool
+	staged    *staged
+	// A record.
+	value []byte
+	seq   uint64 // 0 if there is to be none
+}
+
+func newPlan(s *Store) *plan {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	return &plan{
+		s: s, time: s.tick(), keys: map[string]*target{}, head: s.audit.head, seq: s.seq,
+		watched: s.hub.Watched(), fields: s.declared(),
+	}
+}
+
+// target returns what is planned for a key; at first, what is there.
+func (p *plan) target(key string) *target {
+	if t := p.keys[key]; t != nil {
+		return t
+	}
+	s := p.s
+	t := &target{key: key}
+	document := storage.IsDocument(key)
+	if document {
+		t.dir, t.name, _ = fileOf(key)
+		if d := s.peek(key); d != nil {
+			t.dir, t.name = d.dir, d.name
+		}
+		// One more look: an event may be missing where the system has none.
+		if s.watch == nil {
+			s.notice(t.dir, t.name)
+		}
+	}
+	s.mu.RLock()
+	t.was, _ = s.now.items.Get(key)
+	s.mu.RUnlock()
+	if document && t.was.doc != nil {
+		t.digest, t.bad = t.was.doc.digest, t.was.doc.bad != ""
+	}
+	t.seq = t.was.seq
+	p.keys[key] = t
+	p.order = append(p.order, t)
+	return t
+}
+
+func (t *target) exists() bool { return t.seq != 0 || t.digest != (digest{}) || t.bad }
+
+func (t *target) version() storage.Version {
+	if storage.IsDocument(t.key) {
+		if t.digest == (digest{}) && !t.bad {
+			return ""
+		}
+		return t.digest.version()
+	}
+	return engine.Version(t.seq)
+}
+
+// test tells whether the preconditions hold.
+func (p *plan) test(ops []storage.Op) error {
+	for i := range ops {
+		op := &ops[i]
+		if op.Check && op.If != p.target(op.Key).version() {
+			return &storage.ConflictError{Key: op.Key}
+		}
+	}
+	return nil
+}
+
+// make plans the changes of a request.
+func (p *plan) make(r *request) error {
+	// A precondition that held says that its caller knows the text.
+	for i := range r.ops {
+		if op := &r.ops[i]; op.Check {
+			if t := p.keys[op.Key]; t.was.doc != nil && t.was.doc.unseen && op.If == t.was.version() {
+				p.s.seen(op.Key, t.was.doc.digest)
+				d := *t.was.doc
+				d.unseen = false
+				t.was.doc = &d
+			}
+		}
+	}
+	for i := range r.ops {
+		op := &r.ops[i]
+		t := p.target(op.Key)
+		kind := storage.EventSet
+		if op.Delete {
+			if !t.exists() {
+				continue
+			}
+			kind = storage.EventDelete
+		}
+		if p.watched {
+			p.events = append(p.events, storage.Event{Kind: kind, Key: op.Key})
+		}
+		switch {
+		case !storage.IsDocument(op.Key):
+			p.seq++
+			t.value, t.seq = op.Value, p.seq
+			if op.Delete {
+				t.value, t.seq = nil, 0
+			}
+		case op.Delete:
+			if err := p.remove(t); err != nil {
+				return err
+			}
+		default:
+			if err := p.put(t, op.Value, r.staged[i]); err != nil {
+				return err
+			}
+		}
+		if op.Made != nil && !op.Delete {
+			*op.Made = t.version()
+		}
+	}
+	return nil
+}
+
+// put plans a document's new text.
+func (p *plan) put(t *target, document []byte, st *staged) error {
+	before, bad := t.digest, t.bad
+	m := Mutation{Op: "update"}
+	if !t.exists() {
+		m.Op = "create"
+	}
+	if err := p.readPrev(t); err != nil {
+		return err
+	}
+	var changed []string
+	if t.prev == nil && st != nil {
+		t.text, t.digest, t.staged = st.text, st.digest, st
+	} else {
+		if t.prev != nil {
+			changed = t.prev.changed(document)
+		}
+		t.text = encode(t.key, document, isCut(t.dir) || isCut(t.name), t.prev)
+		t.digest, t.staged = digestOf(t.text), nil
+	}
+	t.prev, t.bad, t.document = nil, false, document
+	if t.digest == before && !bad {
+		return nil
+	}
+	t.changed = true
+	m.Fields = changed
+	return p.note(t, m, before, document)
+}
+
+// readPrev reads what is to be replaced.
+func (p *plan) readPrev(t *target) error {
+	switch {
+	case t.prev != nil || !t.exists() || t.bad:
+		return nil
+	case t.text != nil: // of an op before this one
+	default:
+		text, _, err := p.s.readText(t.dir, t.name)
+		var alien *errNoDocument
+		if errors.Is(err, fs.ErrNotExist) || errors.As(err, &alien) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read vault: %w", err)
+		}
+		t.text = text
+	}
+	f, err := decode(t.text, isCut(t.dir) || isCut(t.name))
+	if err == nil {
+		t.prev = f
+	}
+	return nil
+}
+
+// changed returns the names of the fields that differ in a document, sorted.
+func (f *file) changed(document []byte) []string {
+	old := make(map[string][]byte, len(f.fields)+1)
+	for _, m := range f.fields {
+		old[m.name] = m.value
+	}
+	if len(f.body) > 0 {
+		old[fieldBody] = appendQuoted(nil, string(f.body))
+	}
+	var names []string
+	for _, m := range members(document) {
+		if before, ok := old[m.name]; !ok || !sameJSON(before, m.value) {
+			names = append(names, m.name)
+		}
+		delete(old, m.name)
+	}
+	for name := range old {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// remove plans the end of a document.
+func (p *plan) remove(t *target) error {
+	if err := p.readPrev(t); err != nil {
+		return err
+	}
+	var document []byte
+	if t.prev != nil {
+		document, _ = t.prev.document(t.key) // for the log only
+	}
+	before := t.digest
+	t.changed = true
+	t.text, t.digest, t.prev, t.document, t.staged, t.bad = nil, digest{}, nil, nil, nil, false
+	return p.note(t, Mutation{Op: "delete"}, before, document)
+}
+
+// note adds a line to the audit log, and before it what was done by another
+// hand and is met now.
+func (p *plan) note(t *target, m Mutation, before digest, document []byte) error {
+	kind, id := split(t.key)
+	m.Type, m.ID, m.Actor, m.Time = kind, id, p.s.opts.Actor, time.Unix(0, p.time).UTC()
+	if d := t.was.doc; d != nil && d.unseen {
+		lost, err := p.s.keep(d, p.time)
+		if err != nil {
+			return err
+		}
+		met := m
+		met.Op, met.Actor, met.Lost, met.Fields = "update", ActorHand, lost, nil
+		met.After = salted(p.s.salt, d.digest)
+		if err := p.line(met); err != nil {
+			return err
+		}
+		known := *d
+		known.unseen = false
+		t.was.doc = &known
+	}
+	m.Before, m.After = salted(p.s.salt, before), salted(p.s.salt, t.digest)
+	if document != nil {
+		for _, f := range members(document) {
+			switch f.name {
+			case "layer":
+				m.Layer, _ = text(f.value)
+			case "worker":
+				m.Worker, _ = text(f.value)
+			}
+		}
+	}
+	return p.line(m)
+}
+
+func (p *plan) line(m Mutation) error {
+	m.Seq = p.seq
+	line, err := m.line(&p.head)
+	p.frame.audit = append(p.frame.audit, line...)
+	p.seq++
+	return err
+}
+
+// keep copies the text of a file that is about to be replaced to _data/lost.
+func (s *Store) keep(d *doc, now int64) (string, error) {
+	text, _, err := s.readText(d.dir, d.name)
+	var alien *errNoDocument
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	rel := lostDir + "/" + d.dir + "/" + fmt.Sprintf("%s.%d%s", d.name[:len(d.name)-len(extension)], now, extension)
+	path := filepath.Join(s.root, rel)
+	unreadable := errors.As(err, &alien)
+	if err == nil || unreadable {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	switch {
+	case err != nil:
+	case unreadable: // as it is, also a symbolic link
+		err = os.Link(d.path(s.root), path)
+	default:
+		err = os.WriteFile(path, text, 0o644)
+	}
+	if err != nil {
+		return "", fmt.Errorf("keep %s: %w", rel, engine.DiskError(err))
+	}
+	s.logger.Warn("vault: a text that no program had read is replaced; it is kept", "file", d.path(s.root), "kept", path)
+	return rel, nil
+}
+
+// commit carries the plan out: temporary files, the log, files, audit log,
+// state, and last the end of the log.
+func (p *plan) commit() error {
+	if err := p.stage(); err != nil {
+		return err
+	}
+	f := &p.frame
+	if len(f.changes) == 0 {
+		p.s.hub.Publish(p.events...)
+		return nil
+	}
+	s := p.s
+	f.seq, f.time, f.auditNo, f.auditAt = p.seq+1, p.time, s.audit.no, s.audit.size
+	s.mu.Lock()
+	for i := range f.changes {
+		if c := &f.changes[i]; c.dir != "" {
+			s.busy[c.dir+"/"+c.name] = true
+		}
+	}
+	s.mu.Unlock()
+	end, err := s.cur.write(s.at.at, f.encode(), s.opts.Durability == storage.Full)
+	if err == nil {
+		crashPoint("logged")
+		err = p.place()
+	}
+	if err == nil {
+		err = s.audit.append(f.audit)
+		crashPoint("audited")
+	}
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	defer s.endBusy()
+	if err != nil {
+		return fmt.Errorf("write %s: %w", s.root, engine.DiskError(err))
+	}
+	f.end = end
+	for i := range f.changes {
+		f.changes[i].at += s.at.at + frameHead
+	}
+	if err := s.take(f, true); err != nil {
+		return err
+	}
+	s.hub.Publish(p.events...)
+	s.wakeUpkeep()
+	return s.writeEnd()
+}
+
+// stage makes the changes of the frame, and a temporary file for each new text.
+func (p *plan) stage() error {
+	made := map[string]bool{}
+	for _, t := range p.order {
+		if !storage.IsDocument(t.key) {
+			switch {
+			case t.seq == t.was.seq:
+			case t.seq == 0:
+				p.frame.changes = append(p.frame.changes, change{kind: opDeleteRecord, key: t.key, seq: p.seq})
+			default:
+				p.frame.changes = append(p.frame.changes, change{
+					kind: opPutRecord, key: t.key, seq: t.seq, value: engine.Seal(t.key, t.seq, t.value),
+				})
+			}
+			continue
+		}
+		c := change{key: t.key, dir: t.dir, name: t.name, after: t.digest}
+		if t.was.doc != nil {
+			c.before = t.was.doc.digest
+		}
+		switch {
+		case !t.changed, !t.exists() && t.was.doc == nil:
+			continue
+		case !t.exists():
+			c.kind = opDeleteDoc
+		default:
+			c.kind = opPutDoc
+			if t.was.doc != nil && t.was.doc.bad != "" {
+				if info, err := os.Lstat(filepath.Join(p.s.root, t.dir, t.name)); err == nil && info.IsDir() {
+					return fmt.Errorf("write %s: there is a directory in the place of the file", t.was.doc.path(p.s.root))
+				}
+			}
+			if t.staged == nil {
+				temp, st, err := p.s.writeTemp(t.text)
+				if err != nil {
+					return fmt.Errorf("write %s: %w", p.s.root, engine.DiskError(err))
+				}
+				t.staged = &staged{temp: temp, stat: st, text: t.text, digest: t.digest}
+			}
+			c.stat, c.value = t.staged.stat, t.text
+			c.doc = newDoc(t.key, t.dir, t.name, c.stat, t.digest, t.document, p.fields)
+			if !made[t.dir] {
+				made[t.dir] = true
+				if err := p.s.makeDir(t.dir); err != nil {
+					return err
+				}
+			}
+		}
+		p.frame.changes = append(p.frame.changes, c)
+	}
+	return nil
+}
+
+func (s *Store) makeDir(dir string) error {
+	path := filepath.Join(s.root, dir)
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.Mkdir(path, 0o755); err == nil {
+			return nil
+		}
+	} else if err == nil && !info.IsDir() {
+		err = errors.New("there is a symbolic link or a file in the place of the directory")
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, engine.DiskError(err))
+	}
+	return nil
+}
+
+// place puts the files in place.
+func (p *plan) place() error {
+	for i := range p.frame.changes {
+		c := &p.frame.changes[i]
+		if c.dir == "" {
+			continue
+		}
+		path := filepath.Join(p.s.root, c.dir, c.name)
+		if c.kind == opDeleteDoc {
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			continue
+		}
+		t := p.keys[c.key]
+		err := os.Rename(t.staged.temp, path)
+		if errors.Is(err, fs.ErrNotExist) { // the temporary file was tidied away
+			err = p.s.putFile(c.dir, c.name, c.value, time.Unix(0, c.stat.mtime))
+		}
+		if err != nil {
+			return err
+		}
+		t.staged.temp = ""
+		if i == 0 {
+			crashPoint("placed")
+		}
+	}
+	return nil
+}
+
+// discard removes temporary files that were not used.
+func (p *plan) discard() {
+	for _, t := range p.order {
+		if t.staged != nil {
+			t.staged.remove()
+		}
+	}
+}
+
+// crashPoint is where tests let a process die.
+var crashPoint = func(string) {}

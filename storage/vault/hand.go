@@ -1,0 +1,419 @@
+package vault
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// mostText bounds the file that is read as a document: a document of 8 MiB and
+// what comments and white space may add.
+const mostText = 4 * storage.MaxValue
+
+// errLinked is why nothing is read from what is in the place of a directory.
+var errLinked = noDocument("the directory is a symbolic link or a file")
+
+// readText reads the file of a document, and what tells it from others. A file
+// that is there and is no document's is an [errNoDocument].
+func (s *Store) readText(dir, name string) ([]byte, stat, error) {
+	if info, err := os.Lstat(filepath.Join(s.root, dir)); err != nil {
+		return nil, stat{}, err
+	} else if !info.IsDir() {
+		return nil, stat{}, errLinked
+	}
+	path := filepath.Join(s.root, dir, name)
+	f, err := os.OpenFile(path, os.O_RDONLY|noFollow|nonBlock, 0)
+	if err != nil {
+		return nil, stat{}, unreadable(path, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, stat{}, err
+	}
+	switch st := statOf(info); {
+	case !info.Mode().IsRegular():
+		return nil, st, noDocument("the file is not a regular file")
+	case info.Size() > mostText:
+		return nil, st, noDocument("the file is over 32 MiB")
+	default:
+		text := make([]byte, info.Size(), info.Size()+1)
+		n, err := io.ReadFull(f, text)
+		if err == io.ErrUnexpectedEOF { // it shrinks while we read
+			err = nil
+		}
+		if err == io.EOF {
+			err = nil
+		}
+		return text[:n], st, err
+	}
+}
+
+// unreadable tells a file that cannot be read from one that is not there.
+func unreadable(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if info, statErr := os.Lstat(path); statErr == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return noDocument("the file is a symbolic link")
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return noDocument("the file may not be read: permission denied")
+	}
+	return err
+}
+
+// parse makes a doc of a file's text. What cannot be read is a doc too, with
+// the reason in bad.
+func parse(key, dir, name string, st stat, content []byte, declared []string) *doc {
+	d := &doc{dir: dir, name: name, stat: st, digest: digestOf(content)}
+	f, err := decode(content, isCut(dir) || isCut(name))
+	var document []byte
+	if err == nil {
+		if f.key != "" && f.key != key {
+			err = noDocument("the key in the front matter does not belong to the name of the file")
+		} else {
+			document, err = f.document(key)
+		}
+	}
+	if err != nil {
+		d.bad = err.Error()
+		return d
+	}
+	d.index(key, document, declared)
+	return d
+}
+
+// observe brings the state up to date with the files: by the events of the file
+// system since the last time, or where there are none by looking at all of
+// them. Under syncing.
+func (s *Store) observe() error {
+	if s.watch == nil {
+		s.sweepAll = true
+	} else {
+		s.drain()
+	}
+	if s.sweepAll {
+		s.sweepAll = false
+		if err := s.sweep(); err != nil {
+			s.sweepAll = true
+			return err
+		}
+	}
+	for dir := range s.sweeps {
+		delete(s.sweeps, dir)
+		if err := s.sweepDir(dir); err != nil {
+			s.sweeps[dir] = true
+			return err
+		}
+	}
+	return s.resolveAll()
+}
+
+// drain takes in the events of the file system.
+func (s *Store) drain() {
+	overflow := s.watch.drain(func(dir, name string, gone bool) {
+		switch {
+		case dir == "" && name != "":
+			if holdsDocuments(name) {
+				s.sweeps[name] = true
+			}
+		case gone:
+			s.sweeps[dir] = true
+		case strings.HasSuffix(name, extension) && name[0] != '.':
+			s.dirty[dir+"/"+name] = true
+		}
+	})
+	if overflow {
+		s.sweepAll = true
+	}
+}
+
+func (s *Store) resolveAll() error {
+	for rel := range s.dirty {
+		delete(s.dirty, rel)
+		dir, name, _ := strings.Cut(rel, "/")
+		if err := s.resolve(dir, name); err != nil {
+			s.dirty[rel] = true
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep looks at all files.
+func (s *Store) sweep() error {
+	entries, err := os.ReadDir(s.root)
+	if err != nil {
+		return fmt.Errorf("read vault: %w", err)
+	}
+	dirs := map[string]bool{}
+	for _, e := range entries {
+		if holdsDocuments(e.Name()) {
+			dirs[e.Name()] = true
+		}
+	}
+	s.mu.RLock()
+	s.now.items.Ascend("`", func(_ string, it item) bool {
+		dirs[it.doc.dir] = true // also one that is gone
+		return true
+	})
+	s.mu.RUnlock()
+	for dir := range dirs {
+		if err := s.sweepDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepDir looks for files of a directory that the state does not have as they
+// are, and marks them.
+func (s *Store) sweepDir(dir string) error {
+	path := filepath.Join(s.root, dir)
+	info, err := os.Lstat(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var names []string
+	if err == nil && info.IsDir() {
+		if s.watch != nil { // before the list, so that nothing falls between
+			if err := s.watch.add(dir); err != nil {
+				s.unwatch(err)
+			}
+		}
+		f, err := os.Open(path)
+		if err == nil {
+			names, err = f.Readdirnames(-1)
+			f.Close()
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("read vault: %w", err)
+		}
+	}
+	there := make(map[string]bool, len(names))
+	for _, name := range names {
+		if !strings.HasSuffix(name, extension) || name[0] == '.' {
+			continue
+		}
+		there[name] = true
+		if d := s.docAt(dir, name); d != nil {
+			if info, err := os.Lstat(filepath.Join(path, name)); err == nil && statOf(info) == d.stat {
+				continue
+			}
+		}
+		s.dirty[dir+"/"+name] = true
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	from := "`"
+	if kind, ok := kindOf(dir); ok {
+		from = kind + "/"
+	}
+	s.now.items.Ascend(from, func(key string, it item) bool {
+		if it.doc.dir == dir && !there[it.doc.name] {
+			s.dirty[it.doc.rel()] = true
+		}
+		return from == "`" || strings.HasPrefix(key, from)
+	})
+	return nil
+}
+
+// unwatch gives up the events, because the system has no more to give.
+func (s *Store) unwatch(err error) {
+	s.logger.Warn("vault: no more file events, files are listed instead", "dir", s.root, "error", err)
+	s.watch.close()
+	s.watch = nil
+}
+
+// keyAt returns the key of a file, if its name or the state tells.
+func (s *Store) keyAt(dir, name string) (string, bool) {
+	s.mu.RLock()
+	key, ok := s.aliases[dir+"/"+name]
+	s.mu.RUnlock()
+	if ok {
+		return key, true
+	}
+	return keyOf(dir, name)
+}
+
+// docAt returns the doc that was read from a file.
+func (s *Store) docAt(dir, name string) *doc {
+	key, ok := s.keyAt(dir, name)
+	if !ok {
+		return nil
+	}
+	if d := s.peek(key); d != nil && d.dir == dir && d.name == name {
+		return d
+	}
+	return nil
+}
+
+// peek returns the doc of a key as the state has it.
+func (s *Store) peek(key string) *doc {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	it, _ := s.now.items.Get(key)
+	return it.doc
+}
+
+// resolve makes the state agree with one file. Under syncing.
+func (s *Store) resolve(dir, name string) error {
+	rel := dir + "/" + name
+	s.mu.RLock()
+	busy := s.busy[rel]
+	s.mu.RUnlock()
+	if busy {
+		s.later[rel] = true
+		return nil
+	}
+	key, known := s.keyAt(dir, name)
+	cur := s.docAt(dir, name)
+	if cur != nil {
+		if info, err := os.Lstat(cur.path(s.root)); err == nil && statOf(info) == cur.stat {
+			return nil
+		}
+	}
+	text, st, err := s.readText(dir, name)
+	var alien *errNoDocument
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == errLinked:
+		if cur != nil {
+			s.change(func() { s.dropDoc(key, cur) })
+			s.publish(cur.bad == "", storage.EventDelete, key)
+		}
+		return nil
+	case errors.As(err, &alien):
+		if known {
+			s.seeDoc(key, cur, &doc{dir: dir, name: name, stat: st, bad: alien.reason, unseen: true})
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("read vault: %w", err)
+	}
+	if sum := digestOf(text); cur != nil && cur.digest == sum {
+		same := *cur
+		same.stat = st
+		s.change(func() { s.putDoc(key, &same) })
+		return nil
+	}
+	if !known {
+		if key, known = keyInside(dir, name, text); !known {
+			return nil
+		}
+	}
+	d := parse(key, dir, name, st, text, s.declared())
+	d.unseen = !s.trusting
+	s.seeDoc(key, cur, d)
+	return nil
+}
+
+// keyInside is the key of a file whose name was cut.
+func keyInside(dir, name string, text []byte) (string, bool) {
+	if !isCut(dir) && !isCut(name) {
+		return "", false
+	}
+	f, err := decode(text, true)
+	if err != nil || storage.ValidateKey(f.key) != nil || !storage.IsDocument(f.key) {
+		return "", false
+	}
+	madeDir, madeName, _ := fileOf(f.key)
+	return f.key, madeDir == dir && madeName == name
+}
+
+// seeDoc takes in a file that another hand changed from cur.
+func (s *Store) seeDoc(key string, cur, d *doc) {
+	if other := s.peek(key); other != nil && cur == nil {
+		// Two files with one key: the one that is named as we would stays.
+		if _, err := os.Lstat(other.path(s.root)); err == nil && !canonical(key, d) {
+			return
+		}
+	}
+	s.change(func() { s.putDoc(key, d) })
+	if d.bad != "" && (cur == nil || cur.bad != d.bad) {
+		s.logger.Warn("vault: file cannot be read and is skipped", "file", d.path(s.root), "reason", d.bad)
+	}
+	s.publish(!s.trusting, storage.EventSet, key)
+}
+
+func canonical(key string, d *doc) bool {
+	dir, name, _ := fileOf(key)
+	return d.dir == dir && d.name == name
+}
+
+func (s *Store) publish(really bool, kind storage.EventKind, key string) {
+	if really && s.hub.Watched() {
+		s.hub.Publish(storage.Event{Kind: kind, Key: key})
+	}
+}
+
+// change changes the state.
+func (s *Store) change(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shared = nil
+	s.changes++
+	f()
+}
+
+// putDoc and dropDoc are called inside change.
+func (s *Store) putDoc(key string, d *doc) {
+	if old, ok := s.now.items.Get(key); ok && old.doc.rel() != d.rel() {
+		delete(s.aliases, old.doc.rel())
+	}
+	if !canonical(key, d) || isCut(d.dir) || isCut(d.name) {
+		s.aliases[d.rel()] = key
+	}
+	s.now.put(key, item{doc: d})
+}
+
+func (s *Store) dropDoc(key string, d *doc) {
+	delete(s.aliases, d.rel())
+	s.now.remove(key)
+}
+
+// endBusy lets files that a commit has written be looked at again.
+func (s *Store) endBusy() {
+	s.mu.Lock()
+	clear(s.busy)
+	s.mu.Unlock()
+	maps.Copy(s.dirty, s.later)
+	clear(s.later)
+}
+
+// seen notes that a caller has read a text, so that replacing it loses nothing
+// that nobody knows of.
+func (s *Store) seen(key string, sum digest) {
+	s.mu.RLock()
+	it, _ := s.now.items.Get(key)
+	s.mu.RUnlock()
+	if it.doc == nil || !it.doc.unseen || it.doc.digest != sum {
+		return
+	}
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	s.change(func() {
+		if it, ok := s.now.items.Get(key); ok && it.doc.digest == sum {
+			d := *it.doc
+			d.unseen = false
+			s.now.put(key, item{doc: &d})
+		}
+	})
+}
+
+// notice looks at one file now, because a reader found it other than the state
+// has it.
+func (s *Store) notice(dir, name string) {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	if err := s.resolve(dir, name); err != nil {
+		s.dirty[dir+"/"+name] = true
+	}
+}

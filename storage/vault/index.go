@@ -1,0 +1,234 @@
+package vault
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/engine"
+)
+
+// _index.json is JSON, with one document on each line between the first and the
+// last:
+//
+//	{"format":"strata-vault-index","version":1,"segment":3,"at":4711,"fields":["status"],"documents":{
+//	"insight/a":{"type":"insight","status":"active","tags":["x"],"_fields":{"status":"active"},"_file":"insight/a.md",
+//	  "_size":120,"_mtime":1767322800000000000,"_inode":42,"_digest":"…"},
+//	…
+//	},"crc32c":"…"}
+//
+// (each document on one line). The fields of the document in it are those that
+// people look for, if there are any; names that begin with _ are the store's:
+// _fields are the declared fields, _unseen is set on a text by another hand that
+// no program has read. segment and at are the place in the log up to where it
+// has the documents. crc32c is that of all lines before the last.
+//
+// It is a checkpoint: what it lacks is found in the log and by a look at the
+// files. One that is missing, damaged or of another version is made anew from
+// the files.
+const (
+	indexName    = "_index.json"
+	indexFormat  = "strata-vault-index"
+	indexVersion = 1
+)
+
+type indexHead struct {
+	Format  string   `json:"format"`
+	Version int      `json:"version"`
+	Segment uint64   `json:"segment"`
+	At      int64    `json:"at"`
+	Fields  []string `json:"fields"`
+}
+
+// recognizeIndex refuses an index of a newer version.
+func recognizeIndex(root string) error {
+	path := filepath.Join(root, indexName)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil // made anew
+	}
+	defer f.Close()
+	line, _ := bufio.NewReaderSize(f, 64<<10).ReadSlice('\n')
+	if head, ok := readHead(line); ok && head.Version > indexVersion {
+		return newer(path, head.Version)
+	}
+	return nil
+}
+
+const indexOpens = `,"documents":{`
+
+func readHead(line []byte) (indexHead, bool) {
+	var h indexHead
+	head, ok := bytes.CutSuffix(bytes.TrimSpace(line), []byte(indexOpens))
+	if !ok || json.Unmarshal(append(bytes.Clone(head), '}'), &h) != nil || h.Format != indexFormat {
+		return h, false
+	}
+	return h, true
+}
+
+// readIndex reads the index into the state, and says false if there is none of
+// use.
+func (s *Store) readIndex() bool {
+	path := filepath.Join(s.root, indexName)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.logger.Warn("vault: the index cannot be read and is made anew", "file", path, "error", err)
+		}
+		return false
+	}
+	st := newState()
+	aliases := map[string]string{}
+	head, ok := readLines(content, &st, aliases)
+	if !ok || head.Version != indexVersion {
+		s.logger.Warn("vault: the index is damaged and is made anew", "file", path)
+		return false
+	}
+	s.now, s.aliases = st, aliases
+	s.indexAt = position{head.Segment, head.At}
+	return true
+}
+
+func readLines(content []byte, st *state, aliases map[string]string) (head indexHead, ok bool) {
+	last := bytes.LastIndexByte(bytes.TrimRight(content, "\n"), '\n') + 1
+	var sum string
+	if _, err := fmt.Sscanf(string(content[last:]), `},"crc32c":%q}`, &sum); err != nil ||
+		sum != fmt.Sprintf("%08x", crc32.Checksum(content[:last], castagnoli)) {
+		return head, false
+	}
+	line, rest, _ := cutLine(content[:last])
+	if head, ok = readHead(line); !ok {
+		return head, false
+	}
+	st.fields = head.Fields
+	for len(rest) > 0 {
+		line, rest, _ = cutLine(rest)
+		line = bytes.TrimSuffix(line, []byte(","))
+		end := quotedEnd(line)
+		if end < 0 || end >= len(line) {
+			return head, false
+		}
+		key := unquote(line[:end])
+		d, ok := docOf(key, line[end+1:], st.fields)
+		if !ok {
+			return head, false
+		}
+		if !canonical(key, d) || isCut(d.dir) || isCut(d.name) {
+			aliases[d.rel()] = key
+		}
+		st.put(key, item{doc: d})
+	}
+	return head, true
+}
+
+// writeIndex renews the index if anything has changed.
+func (s *Store) writeIndex(sync bool) error {
+	s.upkeep.indexing.Lock()
+	defer s.upkeep.indexing.Unlock()
+	s.syncing.Lock()
+	at := s.at
+	s.mu.RLock()
+	changes := s.changes
+	s.mu.RUnlock()
+	st := s.snapshot()
+	s.syncing.Unlock()
+	if s.upkeep.written == changes+1 {
+		return nil
+	}
+	temp := filepath.Join(s.root, tempDir, tempPrefix+s.upkeep.name+itoa(s.upkeep.temps.Add(1)))
+	err := writeIndexTo(temp, st, at, sync)
+	if err == nil {
+		err = os.Rename(temp, filepath.Join(s.root, indexName))
+	}
+	if err != nil {
+		_ = os.Remove(temp)
+		return fmt.Errorf("write index: %w", engine.DiskError(err))
+	}
+	s.upkeep.written = changes + 1
+	return nil
+}
+
+func writeIndexTo(path string, st *state, at position, sync bool) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(f, 256<<10)
+	sum := uint32(0)
+	write := func(b []byte) {
+		sum = crc32.Update(sum, castagnoli, b)
+		out.Write(b) // a failed write fails Flush
+	}
+	fields := st.fields
+	if fields == nil {
+		fields = []string{}
+	}
+	head, err := json.Marshal(indexHead{indexFormat, indexVersion, at.segment, at.at, fields})
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	write(append(bytes.TrimSuffix(head, []byte("}")), indexOpens+"\n"...))
+	var line []byte
+	st.items.Ascend("`", func(key string, it item) bool {
+		if it.doc.bad != "" {
+			return true
+		}
+		if line != nil {
+			write(append(line, ",\n"...))
+		}
+		line = append(appendQuoted(line[:0], key), ':')
+		line = it.doc.appendLine(line)
+		return true
+	})
+	if line != nil {
+		write(append(line, '\n'))
+	}
+	fmt.Fprintf(out, "},\"crc32c\":\"%08x\"}\n", sum)
+	err = out.Flush()
+	if err == nil && sync {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Rebuild makes _index.json anew from the files. Writes wait meanwhile. Open
+// does it by itself where the index is missing or damaged.
+func (s *Store) Rebuild(ctx context.Context) error {
+	if s.closed.Load() {
+		return storage.ErrClosed
+	}
+	err := s.group.Exclusive(ctx, func() error {
+		return s.locked(ctx, func() error {
+			s.syncing.Lock()
+			defer s.syncing.Unlock()
+			docs := map[string]*doc{}
+			s.change(func() {
+				s.now.items.Ascend("`", func(key string, it item) bool {
+					docs[key] = it.doc
+					return true
+				})
+				for key, d := range docs {
+					s.dropDoc(key, d)
+				}
+			})
+			s.sweepAll, s.trusting = true, true
+			defer func() { s.trusting = false }()
+			return s.observe()
+		})
+	})
+	if err == nil {
+		err = s.writeIndex(s.opts.Durability == storage.Full)
+	}
+	if err != nil {
+		return fmt.Errorf("rebuild: %w", err)
+	}
+	return nil
+}

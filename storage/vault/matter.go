@@ -1,0 +1,368 @@
+package vault
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// A document's file is front matter, a fence, and the body:
+//
+//	---
+//	title: Retries hide the cause
+//	status: active
+//	tags: [api, "on call"]
+//	evidence: [{"run":"r1","turn":4}]
+//	---
+//	The text of the field body, byte for byte.
+//
+// One field is one line: the name, plain or in double quotes, a colon and a
+// space, and the value. Strings are plain, or in double quotes where they would
+// read as something else in any version of YAML; numbers keep their literal;
+// lists of scalars are flow lists; objects, and lists holding lists or objects,
+// are JSON. Every line is YAML, and what is in double quotes or brackets is
+// JSON as well, where it is not a list with plain strings.
+//
+// A body that is empty or no string stands in the front matter; so does
+// nothing if there is no body. In a file whose name was cut the first field
+// is key, the document's key, and a field of the document of that name, or of
+// that name after underscores, gets one underscore more.
+//
+// An update keeps the lines of the fields that did not change as they are, with
+// the comments before them, and the order.
+const (
+	fence    = "---"
+	fieldKey = "key"
+)
+
+// file is what was read from a document's file.
+type file struct {
+	fields []field // without the body, as named in the document
+	body   []byte  // below the fence
+	key    string  // of a cut name
+	tail   []byte  // comments after the last field
+	clean  bool    // the raw source of the fields adds up to the front matter
+}
+
+// encode writes a document. It must be valid. prev is the file that it
+// replaces, or nil.
+func encode(key string, document []byte, cut bool, prev *file) []byte {
+	fields := members(document)
+	var below []byte
+	if i := slices.IndexFunc(fields, func(f field) bool { return f.name == fieldBody }); i >= 0 {
+		if body, ok := text(fields[i].value); ok && body != "" {
+			below = []byte(body)
+			fields = slices.Delete(fields, i, i+1)
+		}
+	}
+	out := make([]byte, 0, len(document)+len(fields)+64)
+	out = append(out, fence+"\n"...)
+	if cut {
+		out = appendField(out, fieldKey, appendQuoted(nil, key))
+	}
+	if prev != nil {
+		out, fields = appendKept(out, prev, fields, cut)
+	}
+	for _, f := range fields {
+		out = appendField(out, stored(f.name, cut), f.value)
+	}
+	if prev != nil && prev.clean {
+		out = append(out, prev.tail...)
+	}
+	out = append(out, fence+"\n"...)
+	return append(out, below...)
+}
+
+// appendKept appends the fields that the file had before, in its order, and
+// returns those that are new.
+func appendKept(out []byte, prev *file, fields []field, cut bool) ([]byte, []field) {
+	at := make(map[string]int, len(fields))
+	for i, f := range fields {
+		at[f.name] = i
+	}
+	done := make([]bool, len(fields))
+	for _, old := range prev.fields {
+		i, ok := at[old.name]
+		if !ok || done[i] {
+			continue
+		}
+		done[i] = true
+		if prev.clean && len(old.raw) > 0 && sameJSON(old.value, fields[i].value) {
+			out = append(out, old.raw...)
+			continue
+		}
+		out = appendField(out, stored(old.name, cut), fields[i].value)
+	}
+	var added []field
+	for i, f := range fields {
+		if !done[i] {
+			added = append(added, f)
+		}
+	}
+	return out, added
+}
+
+// stored is the name of a field in a file.
+func stored(name string, cut bool) string {
+	if cut && strings.TrimLeft(name, "_") == fieldKey {
+		return "_" + name
+	}
+	return name
+}
+
+func appendField(out []byte, name string, value []byte) []byte {
+	if plainField(name) {
+		out = append(out, name...)
+	} else {
+		out = appendQuoted(out, name)
+	}
+	out = append(out, ':', ' ')
+	return append(appendValue(out, value), '\n')
+}
+
+// plainField tells whether a name may stand without quotes.
+func plainField(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_':
+		case i > 0 && (c >= '0' && c <= '9' || c == '-'):
+		default:
+			return false
+		}
+	}
+	return name != "" && !word(name)
+}
+
+func appendValue(out, value []byte) []byte {
+	switch value[0] {
+	case '"':
+		if s := unquote(value); plainScalar(s, false) {
+			return append(out, s...)
+		}
+		return appendInline(out, value)
+	case '[':
+		if list, ok := appendList(out, value); ok {
+			return list
+		}
+		return appendInline(out, value)
+	case '{':
+		return appendInline(out, value)
+	}
+	return append(out, value...)
+}
+
+// appendList appends a list of scalars.
+func appendList(out, value []byte) ([]byte, bool) {
+	out = append(out, '[')
+	for i, first := 1, true; ; first = false {
+		i = skipSpace(value, i)
+		if value[i] == ',' {
+			i = skipSpace(value, i+1)
+		}
+		if value[i] == ']' {
+			return append(out, ']'), true
+		}
+		if !first {
+			out = append(out, ',', ' ')
+		}
+		end := skipValue(value, i)
+		switch e := value[i:end]; e[0] {
+		case '{', '[':
+			return nil, false
+		case '"':
+			if s := unquote(e); plainScalar(s, true) {
+				out = append(out, s...)
+			} else {
+				out = appendQuoted(out, s)
+			}
+		default:
+			out = append(out, e...)
+		}
+		i = end
+	}
+}
+
+// plainScalar tells whether a string may stand without quotes, as a value or,
+// if inList, in a flow list. It says no to much that YAML would allow.
+func plainScalar(s string, inList bool) bool {
+	if s == "" || s[len(s)-1] == ' ' || s[len(s)-1] == ':' || word(s) {
+		return false
+	}
+	first, _ := utf8.DecodeRuneInString(s)
+	if !unicode.IsLetter(first) && first != '_' && first != '/' {
+		return false
+	}
+	for i, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z':
+		case r == utf8.RuneError, r != ' ' && !unicode.IsPrint(r), r >= utf8.RuneSelf && unprintable(r):
+			return false
+		case inList && strings.ContainsRune(`,[]{}:`, r):
+			return false
+		case r == ':' && i+1 < len(s) && s[i+1] == ' ', r == '#' && s[i-1] == ' ':
+			return false
+		}
+	}
+	return true
+}
+
+// word tells whether some version of YAML reads a plain word as no string.
+func word(s string) bool {
+	if len(s) > 5 {
+		return false
+	}
+	switch strings.ToLower(s) {
+	case "null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf":
+		return true
+	}
+	return false
+}
+
+// errNoDocument is why a file is none; the text is for people.
+type errNoDocument struct{ reason string }
+
+func (e *errNoDocument) Error() string { return e.reason }
+
+func noDocument(format string, args ...any) error {
+	return &errNoDocument{fmt.Sprintf(format, args...)}
+}
+
+// decode reads a file that was written by encode, by a person or by another
+// tool. What it cannot read as its author meant is an error. cut says that the
+// key is in the front matter.
+func decode(content []byte, cut bool) (*file, error) {
+	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	if !utf8.Valid(content) {
+		return nil, noDocument("the file is not UTF-8")
+	}
+	matter, body, ok, err := cutMatter(content)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{body: body}
+	switch {
+	case ok:
+		if err := f.read(matter); err != nil {
+			return nil, err
+		}
+	case isConflict(content):
+		return nil, noDocument("the file has an unresolved merge conflict")
+	}
+	if err := f.settle(cut); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// document makes the JSON of a file.
+func (f *file) document(key string) ([]byte, error) {
+	fields := f.fields
+	if len(f.body) > 0 {
+		fields = append(slices.Clip(fields), field{name: fieldBody, value: appendQuoted(nil, string(f.body))})
+	}
+	out := object(fields)
+	err := storage.ValidateEntry(key, out)
+	if err != nil && len(out) > storage.MaxValue {
+		// The spelling of strings that YAML needs is longer than others.
+		if short, canonErr := storage.Canonical(out); canonErr == nil {
+			out, err = short, storage.ValidateEntry(key, short)
+		}
+	}
+	var invalid *storage.InvalidError
+	if errors.As(err, &invalid) {
+		return nil, noDocument("%s", invalid.Rule)
+	}
+	return out, err
+}
+
+// settle undoes what a cut name does to the fields, and looks for a field that
+// is there twice.
+func (f *file) settle(cut bool) error {
+	if cut {
+		i := slices.IndexFunc(f.fields, func(f field) bool { return f.name == fieldKey })
+		if i < 0 {
+			return noDocument("the name of the file was cut and its front matter has no key")
+		}
+		key, ok := text(f.fields[i].value)
+		if !ok {
+			return noDocument("the key in the front matter is not a string")
+		}
+		f.key = key
+		f.fields = slices.Delete(f.fields, i, i+1)
+		for i := range f.fields {
+			if name := f.fields[i].name; name[:min(1, len(name))] == "_" && strings.TrimLeft(name, "_") == fieldKey {
+				f.fields[i].name = name[1:]
+			}
+		}
+	}
+	seen := make(map[string]bool, len(f.fields))
+	empty := -1
+	for i := range f.fields {
+		name := f.fields[i].name
+		if seen[name] {
+			return noDocument("the front matter has a field twice")
+		}
+		seen[name] = true
+		if name != fieldBody || len(f.body) == 0 {
+			continue
+		}
+		if string(f.fields[i].value) != `""` {
+			return noDocument("there is a body in the front matter and another below it")
+		}
+		empty = i // someone wrote the body that was missing
+	}
+	if empty >= 0 {
+		f.fields = slices.Delete(f.fields, empty, empty+1)
+	}
+	return nil
+}
+
+// cutMatter parts a file into its front matter and what is below.
+func cutMatter(content []byte) (matter, body []byte, ok bool, err error) {
+	line, rest, more := cutLine(content)
+	if !more || !isFence(line) {
+		return nil, content, false, nil
+	}
+	for start, at := len(content)-len(rest), len(content)-len(rest); more; at = len(content) - len(rest) {
+		if line, rest, more = cutLine(content[at:]); isFence(line) {
+			return content[start:at], rest, true, nil
+		}
+	}
+	return nil, nil, false, noDocument("the front matter has no end: a line with --- is missing")
+}
+
+// cutLine returns the first line without its end, and whether one follows.
+func cutLine(text []byte) (line, rest []byte, more bool) {
+	i := bytes.IndexByte(text, '\n')
+	if i < 0 {
+		return text, nil, false
+	}
+	return bytes.TrimSuffix(text[:i], []byte("\r")), text[i+1:], true
+}
+
+func isFence(line []byte) bool {
+	return bytes.HasPrefix(line, []byte(fence)) && len(bytes.TrimRight(line[len(fence):], " \t\r")) == 0
+}
+
+// isConflict tells whether a text has the marks that version control leaves.
+func isConflict(content []byte) bool {
+	state := 0
+	for more := true; more; {
+		var line []byte
+		line, content, more = cutLine(content)
+		marks := []string{"<<<<<<< ", "=======", ">>>>>>> "}
+		if bytes.HasPrefix(line, []byte(marks[state])) {
+			if state++; state == len(marks) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,217 @@
+package vault
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stratamem/strata/storage"
+	"golang.org/x/text/unicode/norm"
+)
+
+// The key type/id is the file type/id.md. What a file system, or another
+// system's, would not keep apart or not take is escaped in the name:
+//
+//	^a        the capital A, and so on to ^z
+//	=XX       a byte, in hex: control characters, / \ : * ? " < > | = ^, a % that
+//	          is no escape of storage.EscapeSegment, every byte of a rune
+//	          that is not printable, that changes under NFC, NFD or case folding
+//	          or that combines with the one before it, the first byte
+//	          of a name that Windows reserves, and a leading dot
+//	%XX       an escape of storage.EscapeSegment stays as it is
+//
+// A name over 200 bytes is cut and ends in == and the first 16 bytes of the
+// SHA-256 of the key in hex; the key then stands in the front matter. A literal
+// = is always escaped, so that no other name has a == in it.
+//
+// People name files as they like: a name that this scheme would not make is
+// read by the same rules, with what is no escape taken literally, and the file
+// keeps its name.
+const (
+	extension = ".md"
+	mostName  = 200
+	cutMark   = "=="
+	cutDigest = 16 // bytes
+)
+
+// split parts a document's key into its type and its id.
+func split(key string) (kind, id string) {
+	kind, id, _ = strings.Cut(key, "/")
+	return kind, id
+}
+
+// fileOf returns the directory and the name of the file of a document, and
+// whether one of them was cut.
+func fileOf(key string) (dir, name string, cut bool) {
+	kind, id := split(key)
+	dir, dirCut := kind, false
+	if len(kind) > mostName || reserved(kind) {
+		dir, dirCut = fit(escapeName(kind), kind, mostName)
+	}
+	stem, nameCut := fit(escapeName(id), key, mostName-len(extension))
+	return dir, stem + extension, dirCut || nameCut
+}
+
+// fit cuts an escaped name that is too long.
+func fit(name, of string, most int) (string, bool) {
+	if len(name) <= most {
+		return name, false
+	}
+	sum := sha256.Sum256([]byte(of))
+	end := most - len(cutMark) - 2*cutDigest
+	// Neither a rune nor an escape is cut in two.
+	for end > 0 && !utf8.RuneStart(name[end]) {
+		end--
+	}
+	for back := 1; back <= 2 && end-back >= 0; back++ {
+		if c := name[end-back]; c == '=' || c == '%' || c == '^' && back == 1 {
+			end -= back
+			break
+		}
+	}
+	return name[:end] + cutMark + hex.EncodeToString(sum[:cutDigest]), true
+}
+
+// isCut tells whether a directory or file name has lost a part of its key.
+func isCut(name string) bool { return strings.Contains(name, cutMark) }
+
+// keyOf returns the key of the file dir/name, and false if the name is no
+// document's. The key of a cut name is not in the name.
+func keyOf(dir, name string) (string, bool) {
+	stem, ok := strings.CutSuffix(name, extension)
+	if !ok || stem == "" || name[0] == '.' || isCut(stem) || isCut(dir) {
+		return "", false
+	}
+	kind, ok := kindOf(dir)
+	if !ok {
+		return "", false
+	}
+	key := kind + "/" + unescapeName(norm.NFC.String(stem))
+	return key, storage.ValidateKey(key) == nil
+}
+
+// kindOf returns the type whose directory this is.
+func kindOf(dir string) (string, bool) {
+	kind := unescapeName(dir)
+	made, _, _ := fileOf(kind + "/x")
+	return kind, made == dir && storage.IsDocument(kind) && storage.ValidateKey(kind+"/x") == nil
+}
+
+// holdsDocuments tells whether a directory of the vault is a type's.
+func holdsDocuments(dir string) bool {
+	if isCut(dir) {
+		return true
+	}
+	_, ok := kindOf(dir)
+	return ok
+}
+
+func escapeName(text string) string {
+	if plainName(text) {
+		return text
+	}
+	var b strings.Builder
+	b.Grow(len(text) + 16)
+	for i := 0; i < len(text); {
+		c := text[i]
+		r, n := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case c >= 'A' && c <= 'Z':
+			b.WriteByte('^')
+			b.WriteByte(c + 'a' - 'A')
+		case c == '%' && isHex(text[i+1:], upperHex):
+			b.WriteString(text[i : i+3])
+			n = 3
+		case c < utf8.RuneSelf && (strings.IndexByte(special, c) >= 0 || c < 0x20 || c == 0x7F),
+			c == '.' && i == 0, i == 0 && reserved(text),
+			c >= utf8.RuneSelf && !keeps(text[i:i+n], r):
+			for range n {
+				writeByte(&b, text[i])
+				i++
+			}
+			continue
+		default:
+			b.WriteString(text[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+const (
+	special  = `%=^/\:*?"<>|`
+	upperHex = "0123456789ABCDEF"
+)
+
+// plainName tells whether nothing in an ASCII text needs an escape.
+func plainName(text string) bool {
+	for i := range len(text) {
+		c := text[i]
+		if c < 0x20 || c >= 0x7F || c >= 'A' && c <= 'Z' || strings.IndexByte(special, c) >= 0 {
+			return false
+		}
+	}
+	return text != "" && text[0] != '.' && !reserved(text)
+}
+
+func writeByte(b *strings.Builder, c byte) {
+	b.WriteByte('=')
+	b.WriteByte(upperHex[c>>4])
+	b.WriteByte(upperHex[c&15])
+}
+
+// isHex tells whether text begins with two of the digits.
+func isHex(text, digits string) bool {
+	return len(text) >= 2 && strings.IndexByte(digits, text[0]) >= 0 && strings.IndexByte(digits, text[1]) >= 0
+}
+
+// keeps tells whether every file system keeps a rune beyond ASCII as it is.
+func keeps(text string, r rune) bool {
+	if r == utf8.RuneError || !unicode.IsPrint(r) || unicode.SimpleFold(r) != r {
+		return false
+	}
+	if strings.ToLower(text) != text || strings.ToUpper(text) != text {
+		return false
+	}
+	p := norm.NFC.PropertiesString(text)
+	return p.BoundaryBefore() && norm.NFC.IsNormalString(text) && norm.NFKC.PropertiesString(text).BoundaryBefore() &&
+		norm.NFD.IsNormalString(text)
+}
+
+// reserved tells whether Windows takes the name for a device.
+func reserved(text string) bool {
+	stem, _, _ := strings.Cut(text, ".")
+	stem = strings.TrimRight(stem, " ")
+	switch len(stem) {
+	case 3:
+		return stem == "con" || stem == "prn" || stem == "aux" || stem == "nul"
+	case 4:
+		return (stem[:3] == "com" || stem[:3] == "lpt") && stem[3] >= '0' && stem[3] <= '9'
+	}
+	return false
+}
+
+// unescapeName is the reverse of escapeName. It takes what is no escape
+// literally.
+func unescapeName(name string) string {
+	if strings.IndexByte(name, '=') < 0 && strings.IndexByte(name, '^') < 0 {
+		return name
+	}
+	var b strings.Builder
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		switch {
+		case c == '^' && i+1 < len(name) && name[i+1] >= 'a' && name[i+1] <= 'z':
+			b.WriteByte(name[i+1] - 'a' + 'A')
+			i++
+		case c == '=' && isHex(name[i+1:], upperHex):
+			b.WriteByte(byte(strings.IndexByte(upperHex, name[i+1])<<4 | strings.IndexByte(upperHex, name[i+2])))
+			i += 2
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,404 @@
+package vault
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/engine"
+)
+
+// A directory is a vault if it has _data/vault.json:
+//
+//	{"format":"strata-vault","version":1,"id":"…","salt":"…"}
+//
+// id is random; salt is that of the digests in the audit log. A program opens
+// the versions up to its own and refuses newer ones. _index.json says its
+// version too, so that a clone without _data is recognized.
+const (
+	vaultName     = "_data/vault.json"
+	formatName    = "strata-vault"
+	formatVersion = 1
+)
+
+type vaultFile struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+	ID      string `json:"id"`
+	Salt    []byte `json:"salt"`
+}
+
+// Open opens the vault in a directory, and makes one where there is none, or
+// an empty directory. nil opts are the defaults. It starts a goroutine that
+// renews _index.json and tidies up the log, which Close ends.
+//
+// Opening finishes what a process that died has begun, removes temporary files
+// that were left, and looks at every file's size and time. A directory that
+// holds something else is a [*storage.FormatError], and so is a vault of a newer
+// version; a vault whose lock another process keeps is a [*storage.LockedError].
+func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
+	root, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, err)
+	}
+	s := &Store{
+		root: root, opened: time.Now(), now: newState(), audit: auditFile{root: root},
+		dirty: map[string]bool{}, later: map[string]bool{}, sweeps: map[string]bool{},
+		segments: map[uint64]*segment{}, aliases: map[string]string{}, busy: map[string]bool{},
+	}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if s.opts.Actor == "" {
+		s.opts.Actor = "strata"
+	}
+	if s.logger = s.opts.Logger; s.logger == nil {
+		s.logger = slog.Default()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.group = engine.NewGroup(mostGroup, weigh, s.commit)
+	s.upkeep.boot, s.upkeep.name = bootID(), randomName()
+	if err := s.prepare(); err != nil {
+		return nil, err
+	}
+	s.lock, err = openLock(root, s.opts.LockWait)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", root, err)
+	}
+	if err := s.load(ctx); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	s.startUpkeep()
+	return s, nil
+}
+
+// prepare looks at the directory, and makes it if there is none.
+func (s *Store) prepare() error {
+	info, err := os.Stat(s.root)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(s.root, 0o755); err != nil {
+			return fmt.Errorf("create %s: %w", s.root, engine.DiskError(err))
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("open: %w", engine.DiskError(err))
+	case !info.IsDir():
+		return &storage.FormatError{Path: s.root, Reason: "is not a directory: name a directory"}
+	}
+	entries, err := os.ReadDir(s.root)
+	if err != nil {
+		return fmt.Errorf("open: %w", engine.DiskError(err))
+	}
+	foreign := false
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == indexName || name == lockName:
+			if name == indexName {
+				if err := recognizeIndex(s.root); err != nil {
+					return err
+				}
+			}
+			return nil
+		case name == filepath.Base(dataDir):
+			if info, err := os.Lstat(filepath.Join(s.root, name)); err == nil && !info.IsDir() {
+				return &storage.FormatError{Path: s.root, Reason: "its _data is not a directory: a vault does not follow links"}
+			}
+		case name[0] != '.' && !strings.HasPrefix(name, "_mutations."):
+			foreign = true
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(s.root, vaultName)); err != nil && foreign && !s.opts.Adopt {
+		return &storage.FormatError{Path: s.root, Reason: "holds files and is not a vault: name an empty directory, or open it with Adopt"}
+	}
+	return nil
+}
+
+// load reads the vault, under its lock.
+func (s *Store) load(ctx context.Context) error {
+	if err := s.lock.lock(ctx); err != nil {
+		return err
+	}
+	defer s.lock.unlock()
+	if err := s.recognize(); err != nil {
+		return err
+	}
+	s.removeTemporaries()
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	end, err := s.openLog()
+	if err != nil {
+		return err
+	}
+	known := s.readIndex()
+	if err := s.reloadTo(end); err != nil {
+		return err
+	}
+	s.indexAt = position{}
+	if err := s.audit.current(); err != nil {
+		return fmt.Errorf("open audit log: %w", engine.DiskError(err))
+	}
+	if err := s.finish(); err != nil {
+		return err
+	}
+	if err := s.writeEnd(); err != nil {
+		return err
+	}
+	s.watch = newWatcher(s.root)
+	s.sweepAll, s.trusting = true, !known
+	defer func() { s.trusting = false }()
+	return s.observe()
+}
+
+// recognize reads vault.json, or makes it.
+func (s *Store) recognize() error {
+	path := filepath.Join(s.root, vaultName)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.create(path)
+	}
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, engine.DiskError(err))
+	}
+	var v vaultFile
+	if err := json.Unmarshal(text, &v); err != nil || v.Format != formatName {
+		return &storage.FormatError{Path: path, Reason: "is not a vault's: delete it if the directory is one"}
+	}
+	if v.Version > formatVersion {
+		return newer(path, v.Version)
+	}
+	s.salt = v.Salt
+	return s.makeDirs()
+}
+
+func newer(path string, version int) error {
+	return &storage.FormatError{Path: path, Newer: true, Reason: fmt.Sprintf(
+		"has format version %d, newer than the %d this program reads: use a newer one", version, formatVersion)}
+}
+
+func (s *Store) makeDirs() error {
+	for _, dir := range []string{logDir, tempDir} {
+		if err := os.MkdirAll(filepath.Join(s.root, dir), 0o755); err != nil {
+			return fmt.Errorf("create %s: %w", s.root, engine.DiskError(err))
+		}
+	}
+	return nil
+}
+
+func (s *Store) create(path string) error {
+	if err := s.makeDirs(); err != nil {
+		return err
+	}
+	s.salt = make([]byte, 16)
+	rand.Read(s.salt)
+	text, err := json.Marshal(vaultFile{formatName, formatVersion, rand.Text(), s.salt})
+	if err == nil {
+		err = s.putWhole(path, append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("create %s: %w", s.root, engine.DiskError(err))
+	}
+	return nil
+}
+
+// putWhole puts a file in place so that a power loss leaves the old or the new.
+func (s *Store) putWhole(path string, text []byte) error {
+	temp, _, err := s.writeTemp(text)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(temp, os.O_RDWR, 0)
+	if err == nil {
+		if s.opts.Durability == storage.Full {
+			err = f.Sync()
+		}
+		err = errors.Join(err, f.Close())
+	}
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	if s.opts.Durability == storage.Full {
+		return syncDir(filepath.Dir(path))
+	}
+	return nil
+}
+
+// removeTemporaries removes what a process that died has left. One that lives
+// writes its file again.
+func (s *Store) removeTemporaries() {
+	dirs := []string{s.root, filepath.Join(s.root, dataDir), filepath.Join(s.root, tempDir), filepath.Join(s.root, logDir)}
+	entries, _ := os.ReadDir(s.root) // an error comes up later
+	for _, e := range entries {
+		if e.IsDir() && holdsDocuments(e.Name()) {
+			dirs = append(dirs, filepath.Join(s.root, e.Name()))
+		}
+	}
+	for _, dir := range dirs {
+		f, err := os.Open(dir)
+		if err != nil {
+			continue
+		}
+		names, _ := f.Readdirnames(-1)
+		f.Close()
+		for _, name := range names {
+			if strings.HasPrefix(name, tempPrefix) {
+				_ = os.Remove(filepath.Join(dir, name))
+			}
+		}
+	}
+}
+
+// openLog opens _data/end, and finds up to where the log is a part of the
+// vault. After a boot of the system it puts the files in place again that may
+// not have reached the disk.
+func (s *Store) openLog() (position, error) {
+	base, numbers, err := segmentsOf(s.root)
+	if err != nil {
+		return position{}, fmt.Errorf("open %s: %w", s.root, engine.DiskError(err))
+	}
+	if len(numbers) == 0 {
+		g, err := createSegment(s.root, base+1, s.opts.Durability == storage.Full)
+		if err != nil {
+			return position{}, fmt.Errorf("create log: %w", engine.DiskError(err))
+		}
+		if err := g.f.Close(); err != nil {
+			return position{}, fmt.Errorf("create log: %w", engine.DiskError(err))
+		}
+		numbers = []uint64{base + 1}
+	}
+	s.end, err = os.OpenFile(filepath.Join(s.root, endName), os.O_RDWR|os.O_CREATE|noFollow, 0o644)
+	if err != nil {
+		return position{}, fmt.Errorf("open %s: %w", s.root, engine.DiskError(err))
+	}
+	start := position{numbers[0], int64(len(segmentMagic))}
+	end, ok := readEnd(s.end)
+	if !ok || end.segment < start.segment {
+		end = ending{position: start}
+	}
+	if ok && end.boot == s.upkeep.boot && end.boot != "" {
+		return end.position, nil
+	}
+	return s.recover(numbers, end.position)
+}
+
+// recover does again what the segments say that are not settled. The log may be
+// shorter than its end if it was not synced.
+func (s *Store) recover(numbers []uint64, end position) (position, error) {
+	settled := s.settled()
+	var frames []frame
+	for _, no := range numbers {
+		if no <= settled && no != end.segment || no > end.segment {
+			continue
+		}
+		g, err := openSegment(s.root, no, false)
+		if err != nil {
+			return end, fmt.Errorf("open log: %w", err)
+		}
+		got, _, err := g.read(int64(len(segmentMagic)), -1)
+		g.f.Close()
+		if err != nil {
+			return end, fmt.Errorf("open log: %w", err)
+		}
+		if no == end.segment {
+			last := int64(len(segmentMagic))
+			if len(got) > 0 {
+				last = got[len(got)-1].end
+			}
+			if last < end.at {
+				s.logger.Warn("vault: the log lost its end in a crash of the system", "dir", s.root, "segment", no, "at", last)
+				end.at = last
+			}
+			for len(got) > 0 && got[len(got)-1].end > end.at {
+				got = got[:len(got)-1] // finish does these
+			}
+		}
+		frames = append(frames, got...)
+	}
+	return end, s.redo(frames)
+}
+
+// settled is the last segment whose documents are on disk.
+func (s *Store) settled() uint64 {
+	b, err := os.ReadFile(filepath.Join(s.root, settledName))
+	if err != nil || len(b) != 8 {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(b)
+}
+
+// reload reads the records anew, because the log was compacted by another
+// process.
+func (s *Store) reload() error {
+	for range 10 { // it may be compacted again meanwhile
+		s.indexAt = s.at
+		end, ok := readEnd(s.end)
+		if !ok {
+			break
+		}
+		err := s.reloadTo(end.position)
+		if err == nil {
+			s.sweepAll = true
+			return nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return &storage.CorruptError{Path: filepath.Join(s.root, endName), Reason: "the log does not have what it says", Repair: repairLog}
+}
+
+// reloadTo reads the log up to a position. Under syncing.
+func (s *Store) reloadTo(end position) error {
+	base, numbers, err := segmentsOf(s.root)
+	if err != nil {
+		return err
+	}
+	if len(numbers) == 0 {
+		return fmt.Errorf("read log: %w", fs.ErrNotExist)
+	}
+	s.mu.Lock()
+	var records []string
+	s.now.items.Scan(func(key string, it item) bool {
+		if it.doc != nil {
+			return false
+		}
+		records = append(records, key)
+		return true
+	})
+	for _, key := range records {
+		s.now.remove(key)
+	}
+	s.shared = nil
+	for no, g := range s.segments {
+		s.upkeep.old = append(s.upkeep.old, g)
+		delete(s.segments, no)
+	}
+	s.mu.Unlock()
+	if base > 0 {
+		if err := s.readBase(base); err != nil {
+			return err
+		}
+	}
+	if err := s.enter(numbers[0]); err != nil {
+		return err
+	}
+	if end.segment < s.at.segment {
+		return nil
+	}
+	return s.follow(end)
+}

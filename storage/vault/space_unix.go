@@ -1,0 +1,14 @@
+//go:build linux || darwin || freebsd
+
+package vault
+
+import "golang.org/x/sys/unix"
+
+// freeSpace returns how many bytes a program may still write beside an open file.
+var freeSpace = func(fd uintptr) (uint64, bool) {
+	var st unix.Statfs_t
+	if unix.Fstatfs(int(fd), &st) != nil {
+		return 0, false
+	}
+	return uint64(st.Bavail) * uint64(st.Bsize), true
+}

@@ -1,0 +1,421 @@
+package vault
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/engine"
+)
+
+// absorb takes into the state what other processes added to the log. Under
+// syncing.
+func (s *Store) absorb() error {
+	end, ok := readEnd(s.end)
+	if !ok || end.position == s.at {
+		return nil
+	}
+	return s.absorbTo(end.position)
+}
+
+// absorbTo takes in the log up to a position, and reads it anew where that does
+// not work because it was compacted meanwhile.
+func (s *Store) absorbTo(to position) error {
+	if to.segment > s.at.segment || to.segment == s.at.segment && to.at > s.at.at {
+		if err := s.follow(to); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return s.reload()
+}
+
+// follow takes in the log up to a position.
+func (s *Store) follow(to position) error {
+	for s.at != to {
+		limit := int64(-1)
+		if to.segment == s.at.segment {
+			limit = to.at
+		}
+		frames, _, err := s.cur.read(s.at.at, limit)
+		if err != nil {
+			return fmt.Errorf("read log: %w", err)
+		}
+		before := s.at
+		for i := range frames {
+			if err := s.take(&frames[i], false); err != nil {
+				return err
+			}
+			if s.at.segment != before.segment {
+				break
+			}
+		}
+		if s.at == before || s.at.segment > to.segment {
+			return &storage.CorruptError{Path: s.cur.f.Name(), Reason: "the log ends too early", Repair: repairLog}
+		}
+	}
+	return nil
+}
+
+// take makes the changes of a frame that begins at s.at. own says that this
+// store made them, published their events and knows their documents. Under
+// syncing.
+func (s *Store) take(f *frame, own bool) error {
+	s.at.at = f.end
+	s.seq = max(s.seq, f.seq)
+	s.clock = max(s.clock, f.time)
+	var events []storage.Event
+	for i := range f.changes {
+		c := &f.changes[i]
+		switch c.kind {
+		case opFields:
+			if err := s.declare(decodeFields(c.value)); err != nil {
+				return err
+			}
+			continue
+		case opNext:
+			return s.enter(c.seq)
+		case opBased:
+			if err := s.rebase(c.seq); err != nil {
+				return err
+			}
+			continue
+		}
+		if c.dir != "" && !own && !s.beyondIndex() {
+			continue
+		}
+		if changed := s.takeChange(c, s.cur); changed && !own {
+			kind := storage.EventSet
+			if c.kind == opDeleteDoc || c.kind == opDeleteRecord {
+				kind = storage.EventDelete
+			}
+			events = append(events, storage.Event{Kind: kind, Key: c.key})
+		}
+		if !own && c.dir != "" {
+			s.dirty[c.dir+"/"+c.name] = true // another hand may have been there since
+		}
+	}
+	s.hub.Publish(events...)
+	return nil
+}
+
+// beyondIndex tells whether the documents of the frame that ends at s.at may
+// be newer than those that were read from _index.json.
+func (s *Store) beyondIndex() bool {
+	return s.at.segment > s.indexAt.segment || s.at.segment == s.indexAt.segment && s.at.at > s.indexAt.at
+}
+
+// takeChange makes one change and tells whether it made a difference.
+func (s *Store) takeChange(c *change, from *segment) bool {
+	s.mu.RLock()
+	old, had := s.now.items.Get(c.key)
+	s.mu.RUnlock()
+	switch c.kind {
+	case opPutDoc:
+		d := c.doc
+		if d == nil {
+			if had && old.doc.digest == c.after && old.doc.rel() == c.dir+"/"+c.name {
+				if old.doc.unseen { // we were faster than its log
+					d := *old.doc
+					d.unseen = false
+					s.change(func() { s.putDoc(c.key, &d) })
+				}
+				return false
+			}
+			d = parse(c.key, c.dir, c.name, c.stat, bytes.Clone(c.value), s.declared())
+		}
+		s.change(func() { s.putDoc(c.key, d) })
+	case opDeleteDoc:
+		if !had || old.doc.rel() != c.dir+"/"+c.name {
+			return false
+		}
+		s.change(func() { s.dropDoc(c.key, old.doc) })
+	case opPutRecord:
+		it := item{from: from, at: span{c.at, int64(len(c.value))}, seq: c.seq}
+		s.change(func() { s.now.put(c.key, it) })
+	case opDeleteRecord:
+		if had {
+			s.change(func() { s.now.remove(c.key) })
+		}
+		return had
+	}
+	return true
+}
+
+// enter goes on in the next segment.
+func (s *Store) enter(no uint64) error {
+	g, err := openSegment(s.root, no, false)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.segments[no] = g
+	s.mu.Unlock()
+	s.cur, s.at = g, position{no, int64(len(segmentMagic))}
+	return nil
+}
+
+func encodeFields(fields []string) []byte {
+	b, err := json.Marshal(fields)
+	if err != nil {
+		return nil // never: strings
+	}
+	return b
+}
+
+func decodeFields(b []byte) []string {
+	var fields []string
+	_ = json.Unmarshal(b, &fields) // under a checksum
+	return fields
+}
+
+// declare adds declared fields and reads all documents for them.
+func (s *Store) declare(fields []string) error {
+	declared, added := engine.AddFields(s.declared(), fields)
+	if len(added) == 0 {
+		return nil
+	}
+	docs := map[string]*doc{}
+	s.mu.RLock()
+	s.now.items.Ascend("`", func(key string, it item) bool {
+		if it.doc.bad == "" {
+			docs[key] = it.doc
+		}
+		return true
+	})
+	s.mu.RUnlock()
+	indexed := make(map[string]*doc, len(docs))
+	for key, d := range docs {
+		text, st, err := s.readText(d.dir, d.name)
+		if err != nil { // gone or changed: the files are looked at after this
+			s.dirty[d.rel()] = true
+			continue
+		}
+		now := parse(key, d.dir, d.name, st, text, declared)
+		now.unseen = d.unseen
+		if now.digest != d.digest {
+			now.unseen = true
+		}
+		indexed[key] = now
+	}
+	s.change(func() {
+		s.now.fields = declared
+		for key, d := range indexed {
+			s.putDoc(key, d)
+		}
+	})
+	return nil
+}
+
+// locked calls f while no other process writes, with the state up to date and
+// what others left undone done.
+func (s *Store) locked(ctx context.Context, f func() error) error {
+	if s.closed.Load() {
+		return storage.ErrClosed
+	}
+	if err := s.lock.lock(ctx); err != nil {
+		return err
+	}
+	defer s.lock.unlock()
+	s.syncing.Lock()
+	err := s.absorb()
+	if err == nil {
+		err = s.finish()
+	}
+	if err == nil {
+		err = s.observe()
+	}
+	s.syncing.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := s.audit.current(); err != nil {
+		return fmt.Errorf("open audit log: %w", engine.DiskError(err))
+	}
+	return f()
+}
+
+// finish makes whole what a process began that died, and removes what is torn.
+// Under the lock and syncing.
+func (s *Store) finish() error {
+	for s.cur.pending(s.at.at) {
+		frames, torn, err := s.cur.read(s.at.at, -1)
+		if err != nil {
+			return fmt.Errorf("read vault: %w", err)
+		}
+		if torn {
+			at := s.at.at
+			if n := len(frames); n > 0 {
+				at = frames[n-1].end
+			}
+			s.logger.Warn("vault: the end of the log was torn and is cut off", "dir", s.root, "segment", s.cur.no, "at", at)
+			if err := s.cur.cut(at); err != nil {
+				return fmt.Errorf("repair log: %w", engine.DiskError(err))
+			}
+		}
+		if len(frames) == 0 {
+			return nil
+		}
+		s.logger.Info("vault: commits of a process that died are finished", "dir", s.root, "commits", len(frames))
+		if err := s.redo(frames); err != nil {
+			return err
+		}
+		segment := s.at.segment
+		for i := range frames {
+			if err := s.take(&frames[i], false); err != nil {
+				return err
+			}
+		}
+		if err := s.writeEnd(); err != nil {
+			return err
+		}
+		if s.at.segment == segment {
+			return nil
+		}
+	}
+	return nil
+}
+
+// writeEnd makes what the state has a part of the vault.
+func (s *Store) writeEnd() error {
+	_, err := s.end.WriteAt(ending{s.at, s.upkeep.boot}.encode(), 0)
+	if err != nil {
+		return fmt.Errorf("write vault: %w", engine.DiskError(err))
+	}
+	return nil
+}
+
+// redo puts the files and the audit log where frames say they are. Of a file it
+// redoes the last change, and only where the file is absent, torn, or what it was
+// at some point of the frames before that.
+func (s *Store) redo(frames []frame) error {
+	if err := s.audit.current(); err != nil {
+		return fmt.Errorf("open audit log: %w", engine.DiskError(err))
+	}
+	type wanted struct {
+		*change
+		was map[digest]bool
+	}
+	last := map[string]*wanted{}
+	for i := range frames {
+		if err := s.audit.ensure(&frames[i]); err != nil {
+			return fmt.Errorf("write audit log: %w", engine.DiskError(err))
+		}
+		for j := range frames[i].changes {
+			c := &frames[i].changes[j]
+			if c.dir == "" {
+				continue
+			}
+			rel := c.dir + "/" + c.name
+			w := last[rel]
+			if w == nil {
+				w = &wanted{was: map[digest]bool{}}
+				last[rel] = w
+			} else {
+				w.was[w.after] = true
+			}
+			w.change = c
+			w.was[c.before] = true
+		}
+	}
+	for _, w := range last {
+		if err := s.redoFile(w.change, w.was); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) redoFile(c *change, was map[digest]bool) error {
+	path := filepath.Join(s.root, c.dir, c.name)
+	text, _, err := s.readText(c.dir, c.name)
+	there := !errors.Is(err, fs.ErrNotExist)
+	var alien *errNoDocument
+	if err != nil && there && !errors.As(err, &alien) {
+		return fmt.Errorf("read vault: %w", err)
+	}
+	sum := digestOf(text)
+	switch {
+	case c.kind == opPutDoc && there && err == nil && sum == c.after, c.kind == opDeleteDoc && !there:
+		return nil
+	case !there, err == nil && (was[sum] || torn(text, c.value)):
+	default:
+		s.logger.Warn("vault: a file was changed by another hand after a commit that a crash cut short: it stays", "file", path)
+		return nil
+	}
+	if c.kind == opDeleteDoc {
+		err = os.Remove(path)
+	} else {
+		err = s.putFile(c.dir, c.name, c.value, time.Unix(0, c.stat.mtime))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, engine.DiskError(err))
+	}
+	return nil
+}
+
+// torn tells whether a text is what a power loss may leave of another.
+func torn(text, of []byte) bool {
+	text = bytes.TrimRight(text, "\x00")
+	return bytes.HasPrefix(of, text) && len(text) < len(of)
+}
+
+// putFile writes a file and puts it in place.
+func (s *Store) putFile(dir, name string, text []byte, mtime time.Time) error {
+	if err := os.MkdirAll(filepath.Join(s.root, dir), 0o755); err != nil {
+		return err
+	}
+	temp, _, err := s.writeTemp(text)
+	if err != nil {
+		return err
+	}
+	if err := os.Chtimes(temp, mtime, mtime); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	if err := os.Rename(temp, filepath.Join(s.root, dir, name)); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return nil
+}
+
+// mark adds a frame of a single mark to the log. Under the lock.
+func (s *Store) mark(c change) error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	f := frame{seq: s.seq, time: s.tick(), changes: []change{c}}
+	end, err := s.cur.write(s.at.at, f.encode(), s.opts.Durability == storage.Full)
+	if err != nil {
+		return fmt.Errorf("write log: %w", engine.DiskError(err))
+	}
+	f.end = end
+	if err := s.take(&f, true); err != nil {
+		return err
+	}
+	return s.writeEnd()
+}
+
+// tick is the time for the log, which does not go back.
+func (s *Store) tick() int64 { return max(time.Now().UnixNano(), s.clock+1) }
+
+// roll goes on in a new segment if the current one is full, or anyhow. Under
+// the lock.
+func (s *Store) roll(anyhow bool) error {
+	if s.at.at < segmentMost && !anyhow {
+		return nil
+	}
+	next := s.at.segment + 1
+	g, err := createSegment(s.root, next, s.opts.Durability == storage.Full)
+	if err != nil {
+		return fmt.Errorf("write log: %w", engine.DiskError(err))
+	}
+	if err := g.f.Close(); err != nil {
+		return fmt.Errorf("write log: %w", engine.DiskError(err))
+	}
+	return s.mark(change{kind: opNext, seq: next})
+}

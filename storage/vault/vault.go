@@ -1,0 +1,455 @@
+// Package vault keeps a store in a directory of Markdown files that people
+// read, edit, diff and commit, and that several processes share.
+//
+// It is not the fastest engine (storage/badger) nor the smallest (storage/bolt),
+// and its files are no place for secrets. What people do to the files, with an
+// editor or with git, is as good as what programs do.
+//
+// The one decision: the files are the truth about documents, and a log is the
+// truth about what was promised. A commit is one synced write to the log, and
+// then the files are put in place without a sync each; who finds a commit that
+// was begun and not finished finishes it.
+//
+//	vault/
+//	  insight/retries.md   the document insight/retries; see name.go, matter.go
+//	  _data/               the log, which also holds the records; see log.go
+//	  _index.json          what is in the files, for a fast start; see index.go
+//	  _mutations.jsonl     who changed what; see audit.go
+//	  _vault.lock          who is writing; see lock.go
+//
+// Everything but the documents can be left out of version control. A clone
+// without it opens as a vault without records.
+//
+// # Other hands
+//
+// A file that was edited, made or removed by another program is seen by the
+// next read of its key, by Find, List and Scan, and by Watch. On Linux they
+// read the events of the kernel first, elsewhere they look at the size and time
+// of every file. A plain Set or Delete replaces what it finds; a text that
+// no caller of this store has seen is first kept in _data/lost. Who must not
+// replace it uses a precondition. An edit that is saved between the check of a
+// commit and its rename, some microseconds later, is lost; no system has a way
+// to exclude that. A file that cannot be read as a document is logged and
+// left out of List, Scan and Find; Get of its key is a [*storage.CorruptError],
+// and Set keeps a copy.
+//
+// Symbolic links, in place of a file or of a type's directory, are not
+// followed.
+//
+// # Durability
+//
+// [storage.Full] syncs the log (fdatasync on Linux) before a call returns.
+// Files are put in place after that, and the whole file system is synced
+// before a part of the log is dropped (syncfs on Linux, else fsync of each file).
+// It survives power loss: the next open after one writes again, from the log,
+// what did not reach the disk.
+//
+// [storage.Process] does not sync. It survives kill -9. A power loss may take
+// back the last changes, or leave files of them empty. [storage.None] is the
+// same.
+package vault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/engine"
+)
+
+// Options of [Open]. The zero value is the default.
+type Options struct {
+	// Durability of the writes; see the package comment.
+	Durability storage.Durability
+	// ReadOnly refuses writes with [storage.ErrReadOnly].
+	ReadOnly bool
+	// Actor is who the audit log says made a change; "" means "strata".
+	Actor string
+	// LockWait is how long a write waits for other processes; 0 means 5 s,
+	// negative means not at all.
+	LockWait time.Duration
+	// Adopt makes a vault of a directory that holds other files, for example
+	// of notes that people wrote. It is refused otherwise.
+	Adopt bool
+	// Logger gets what is to be known and is no error of a call: files that
+	// cannot be read, texts kept in _data/lost, repairs. nil means
+	// [slog.Default].
+	Logger *slog.Logger
+}
+
+// Store is an open vault. It is safe for concurrent use.
+type Store struct {
+	root   string
+	opts   Options
+	opened time.Time
+	salt   []byte
+	logger *slog.Logger
+	hub    engine.Hub
+	group  *engine.Group[*request]
+	closed atomic.Bool
+	// reading is held by reads, a page at a time; who closes files waits for it.
+	// It is taken before syncing, and that before mu.
+	reading sync.RWMutex
+
+	// Of the holder of the vault's lock.
+	lock  *lockFile
+	audit auditFile
+	end   *os.File // _data/end; the others read it
+
+	// syncing is held by who brings the state up to date with log and files.
+	syncing  sync.Mutex
+	at       position // up to where the state has the log
+	indexAt  position // up to where the documents have it, if that is further
+	seq      uint64   // of the next op
+	clock    int64    // the latest time in the log, Unix ns
+	cur      *segment // of at
+	watch    *watcher // nil where the system has no events
+	dirty    map[string]bool
+	later    map[string]bool // were busy when looked at
+	sweeps   map[string]bool // directories to be looked at
+	sweepAll bool
+	trusting bool // texts are taken as known: the index is being rebuilt
+
+	mu       sync.RWMutex
+	now      state
+	shared   *state              // a snapshot of now, until the next change
+	segments map[uint64]*segment // that have records or are being read
+	aliases  map[string]string   // file → key, where the name does not tell
+	busy     map[string]bool     // files that a commit is writing
+	changes  uint64              // of the state, ever
+
+	upkeep upkeep
+}
+
+// Get implements [storage.Adapter]. It reads the document's file.
+func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
+	value, _, err := s.GetVersion(ctx, key)
+	return value, err
+}
+
+// GetVersion implements [storage.Versioner]. The version of a document is that
+// of the text of its file.
+func (s *Store) GetVersion(ctx context.Context, key string) (value []byte, version storage.Version, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, "", err
+	}
+	if err := storage.ValidateKey(key); err != nil {
+		return nil, "", err
+	}
+	s.reading.RLock()
+	defer s.reading.RUnlock()
+	if s.closed.Load() {
+		return nil, "", storage.ErrClosed
+	}
+	if storage.IsDocument(key) {
+		return s.getDocument(key)
+	}
+	if err := s.refreshLog(); err != nil {
+		return nil, "", err
+	}
+	s.mu.RLock()
+	it, ok := s.now.items.Get(key)
+	s.mu.RUnlock()
+	if !ok {
+		return nil, "", &storage.KeyError{Op: "get", Key: key, Err: storage.ErrNotFound}
+	}
+	value, err = it.record(key)
+	return value, it.version(), err
+}
+
+func (s *Store) getDocument(key string) ([]byte, storage.Version, error) {
+	d := s.peek(key)
+	dir, name, _ := fileOf(key)
+	if d != nil {
+		dir, name = d.dir, d.name
+	}
+	text, _, err := s.readText(dir, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		// It is gone, or has a name of its own that we do not know yet.
+		if err := s.refresh(); err != nil {
+			return nil, "", err
+		}
+		if d = s.peek(key); d == nil {
+			return nil, "", &storage.KeyError{Op: "get", Key: key, Err: storage.ErrNotFound}
+		}
+		dir, name = d.dir, d.name
+		text, _, err = s.readText(dir, name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", &storage.KeyError{Op: "get", Key: key, Err: storage.ErrNotFound}
+	}
+	document, sum, err := s.open(key, dir, name, text, err)
+	if d == nil || d.digest != sum {
+		s.notice(dir, name)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	s.seen(key, sum)
+	return document, sum.version(), nil
+}
+
+// open makes a document of what readText returned.
+func (s *Store) open(key, dir, name string, text []byte, err error) ([]byte, digest, error) {
+	var document []byte
+	if err == nil {
+		var f *file
+		if f, err = decode(text, isCut(dir) || isCut(name)); err == nil {
+			if f.key != "" && f.key != key {
+				err = noDocument("the key in the front matter does not belong to the name of the file")
+			} else {
+				document, err = f.document(key)
+			}
+		}
+	}
+	var alien *errNoDocument
+	if errors.As(err, &alien) {
+		err = &storage.CorruptError{
+			Path: (&doc{dir: dir, name: name}).path(s.root), Key: key, Reason: alien.reason, Repair: repairText,
+		}
+	}
+	return document, digestOf(text), err
+}
+
+const repairText = "edit the file, or set the key: a copy is kept"
+
+// Set implements [storage.Adapter]. The file keeps the order of its fields and
+// the lines of those that do not change.
+func (s *Store) Set(ctx context.Context, key string, value []byte) error {
+	return s.Apply(ctx, storage.Put(key, value))
+}
+
+// Delete implements [storage.Adapter].
+func (s *Store) Delete(ctx context.Context, key string) error {
+	return s.Apply(ctx, storage.Remove(key))
+}
+
+// Apply implements [storage.Batcher]. It is atomic for writers and for
+// crashes; a reader may see a batch in progress. Concurrent calls share a
+// commit.
+func (s *Store) Apply(ctx context.Context, ops ...storage.Op) error {
+	if err := storage.ValidateOps(ops); err != nil {
+		return err
+	}
+	switch {
+	case s.closed.Load():
+		return storage.ErrClosed
+	case s.opts.ReadOnly:
+		return fmt.Errorf("write %s: %w", s.root, storage.ErrReadOnly)
+	case len(ops) == 0:
+		return ctx.Err()
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r := s.request(ctx, ops)
+	defer r.discard()
+	return s.group.Do(ctx, r)
+}
+
+// List implements [storage.Adapter].
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return listView(ctx, s.with, prefix)
+}
+
+// Scan implements [storage.Scanner]. It reads a page at a time, so that writes
+// made meanwhile may be seen.
+func (s *Store) Scan(ctx context.Context, prefix string, opts *storage.ScanOptions) iter.Seq2[storage.Entry, error] {
+	return scanView(ctx, s.with, prefix, opts)
+}
+
+// Find implements [storage.Finder]. It opens the files of the documents that
+// match, and no others.
+func (s *Store) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Entry, error] {
+	return findView(ctx, s.with, q)
+}
+
+// EnsureIndex implements [storage.Finder]. Writes wait while it reads all
+// documents.
+func (s *Store) EnsureIndex(ctx context.Context, fields ...string) error {
+	if err := engine.ValidateFields(fields...); err != nil {
+		return err
+	}
+	if s.closed.Load() {
+		return storage.ErrClosed
+	}
+	return s.group.Exclusive(ctx, func() error {
+		declared, added := engine.AddFields(s.declared(), fields)
+		if len(added) == 0 {
+			return nil
+		}
+		if s.opts.ReadOnly {
+			return fmt.Errorf("index %s: %w", s.root, storage.ErrReadOnly)
+		}
+		return s.locked(ctx, func() error {
+			return s.mark(change{kind: opFields, value: encodeFields(declared)})
+		})
+	})
+}
+
+// declared returns the declared fields. They are not to be changed.
+func (s *Store) declared() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.now.fields
+}
+
+// Watch implements [storage.Watcher]. It sees the changes of all processes and
+// of people. The first call starts a goroutine that Close ends.
+func (s *Store) Watch(ctx context.Context, prefix string) (iter.Seq2[storage.Event, error], error) {
+	if s.closed.Load() {
+		return nil, storage.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := s.refresh(); err != nil { // what is before is not after
+		return nil, err
+	}
+	s.upkeep.watchOnce.Do(s.startWatching)
+	return s.hub.Watch(ctx, prefix)
+}
+
+// Stats implements [storage.Statter]. Bytes is the size of the documents' files
+// and of the log.
+func (s *Store) Stats(ctx context.Context) (st storage.Stats, err error) {
+	err = s.with(ctx, true, func(v view) error {
+		st = storage.Stats{
+			Engine: "vault", Documents: int64(v.st.docs), Records: int64(v.st.records),
+			Indexes: slices.Clone(v.st.fields), Opened: s.opened,
+		}
+		v.st.items.Ascend("`", func(_ string, it item) bool {
+			st.Bytes += it.doc.stat.size
+			return true
+		})
+		base, numbers, err := segmentsOf(s.root)
+		if base > 0 {
+			st.Bytes += fileSize(segmentPath(s.root, base, true))
+		}
+		for _, no := range numbers {
+			st.Bytes += fileSize(segmentPath(s.root, no, false))
+		}
+		return err
+	})
+	return st, err
+}
+
+func fileSize(path string) int64 {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// with calls f with the store as it is. fresh says that log and files are to be
+// looked at first.
+func (s *Store) with(ctx context.Context, fresh bool, f func(view) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.reading.RLock()
+	defer s.reading.RUnlock()
+	if s.closed.Load() {
+		return storage.ErrClosed
+	}
+	if fresh {
+		if err := s.refresh(); err != nil {
+			return err
+		}
+	}
+	return f(view{st: s.snapshot(), root: s.root, store: s})
+}
+
+// snapshot returns the state of this moment.
+func (s *Store) snapshot() *state {
+	s.mu.RLock()
+	shared := s.shared
+	s.mu.RUnlock()
+	if shared != nil {
+		return shared
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shared == nil {
+		s.shared = s.now.copy()
+	}
+	return s.shared
+}
+
+// refresh brings the state up to date.
+func (s *Store) refresh() error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	if err := s.absorb(); err != nil {
+		return err
+	}
+	return s.observe()
+}
+
+// refreshLog brings the records up to date.
+func (s *Store) refreshLog() error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	return s.absorb()
+}
+
+// Close implements [storage.Adapter]. It waits for the calls in progress and
+// for its goroutines, and renews _index.json.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.hub.Close()
+	s.stopUpkeep()
+	err := s.group.Exclusive(context.Background(), func() error {
+		s.reading.Lock()
+		defer s.reading.Unlock()
+		err := s.writeIndex(s.opts.Durability == storage.Full)
+		return errors.Join(err, s.release())
+	})
+	if err != nil {
+		return fmt.Errorf("close %s: %w", s.root, err)
+	}
+	return nil
+}
+
+// release closes the files.
+func (s *Store) release() error {
+	if s.watch != nil {
+		s.watch.close()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, g := range s.segments {
+		errs = append(errs, g.drop())
+	}
+	for _, g := range s.upkeep.old {
+		errs = append(errs, g.drop())
+	}
+	s.segments, s.upkeep.old = nil, nil
+	for _, f := range []*os.File{s.lock.f, s.audit.f, s.end} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// drop gives up a reference to a segment. Under Store.mu.
+func (g *segment) drop() error {
+	if g.refs--; g.refs > 0 {
+		return nil
+	}
+	return g.f.Close()
+}
