@@ -340,11 +340,11 @@ func cutMatter(content []byte) (matter, body []byte, ok bool, err error) {
 
 // cutLine returns the first line without its end, and whether one follows.
 func cutLine(text []byte) (line, rest []byte, more bool) {
-	i := bytes.IndexByte(text, '\n')
-	if i < 0 {
+	before, after, ok := bytes.Cut(text, []byte{'\n'})
+	if !ok {
 		return text, nil, false
 	}
-	return bytes.TrimSuffix(text[:i], []byte("\r")), text[i+1:], true
+	return bytes.TrimSuffix(before, []byte("\r")), after, true
 }
 
 func isFence(line []byte) bool {

@@ -193,11 +193,11 @@ func (d *doc) appendLine(out []byte) []byte {
 // docOf is the reverse of appendLine. The line is under the checksum of the
 // index.
 func docOf(key string, line []byte, declared []string) (*doc, bool) {
-	cut := bytes.Index(line, []byte(`,"_file":`))
-	if cut < 0 || line[0] != '{' {
+	before, _, ok := bytes.Cut(line, []byte(`,"_file":`))
+	if !ok || line[0] != '{' {
 		return nil, false
 	}
-	d := &doc{line: append(slices.Clip(bytes.Clone(line[:cut])), '}')}
+	d := &doc{line: append(slices.Clip(bytes.Clone(before)), '}')}
 	have := 0
 	for _, f := range members(line) {
 		var err error
