@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stratamem/strata/storage"
+	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -17,7 +18,7 @@ import (
 //	^a        the capital A, and so on to ^z
 //	=XX       a byte, in hex: control characters, / \ : * ? " < > | = ^, a % that
 //	          is no escape of storage.EscapeSegment, every byte of a rune
-//	          that is not printable, that changes under NFC, NFD or case folding
+//	          that is not printable, that changes under NFC or case folding
 //	          or that combines with the one before it, the first byte
 //	          of a name that Windows reserves, and a leading dot
 //	%XX       an escape of storage.EscapeSegment stays as it is
@@ -167,17 +168,20 @@ func isHex(text, digits string) bool {
 	return len(text) >= 2 && strings.IndexByte(digits, text[0]) >= 0 && strings.IndexByte(digits, text[1]) >= 0
 }
 
-// keeps tells whether every file system keeps a rune beyond ASCII as it is.
+// keeps tells whether every file system keeps a rune beyond ASCII apart from
+// others.
 func keeps(text string, r rune) bool {
-	if r == utf8.RuneError || !unicode.IsPrint(r) || unicode.SimpleFold(r) != r {
+	switch {
+	case r == utf8.RuneError || !unicode.IsPrint(r):
+		return false
+	case unicode.ToLower(unicode.ToUpper(r)) != r: // shares its capital with another
+		return false
+	case cases.Fold().String(text) != text:
 		return false
 	}
-	if strings.ToLower(text) != text || strings.ToUpper(text) != text {
-		return false
-	}
-	p := norm.NFC.PropertiesString(text)
-	return p.BoundaryBefore() && norm.NFC.IsNormalString(text) && norm.NFKC.PropertiesString(text).BoundaryBefore() &&
-		norm.NFD.IsNormalString(text)
+	// A system that keeps names in NFD gives it back in two; keyOf joins them.
+	return norm.NFC.IsNormalString(text) &&
+		norm.NFC.PropertiesString(text).BoundaryBefore() && norm.NFKC.PropertiesString(text).BoundaryBefore()
 }
 
 // reserved tells whether Windows takes the name for a device.
