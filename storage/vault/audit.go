@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stratamem/strata/storage"
@@ -281,30 +282,53 @@ func (s *Store) auditLines(ctx context.Context) iter.Seq2[auditLine, error] {
 			yield(auditLine{}, storage.ErrClosed)
 			return
 		}
-		paths, _, err := auditFiles(s.root)
+		paths, last, err := openAudit(s.root)
 		if err != nil {
 			yield(auditLine{}, err)
 			return
 		}
-		for _, path := range paths {
-			if !linesOf(ctx, path, yield) {
+		defer last.Close()
+		for _, path := range paths[:len(paths)-1] {
+			f, err := os.Open(path)
+			if err != nil {
+				yield(auditLine{}, err)
+				return
+			}
+			more := linesOf(ctx, path, f, yield)
+			f.Close()
+			if !more {
 				return
 			}
 		}
+		linesOf(ctx, paths[len(paths)-1], last, yield)
+	}
+}
+
+// openAudit lists the files of the audit log and opens the last, which stays the
+// one that it is when another process rotates it.
+func openAudit(root string) (paths []string, last io.ReadCloser, err error) {
+	for {
+		paths, full, err := auditFiles(root)
+		if err != nil {
+			return nil, nil, err
+		}
+		var last io.ReadCloser
+		last, err = os.Open(paths[full])
+		if errors.Is(err, fs.ErrNotExist) {
+			last, err = io.NopCloser(strings.NewReader("")), nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if _, now, err := auditFiles(root); err == nil && now == full {
+			return paths, last, nil
+		}
+		last.Close()
 	}
 }
 
 // linesOf yields the lines of a file; the last may be on its way.
-func linesOf(ctx context.Context, path string, yield func(auditLine, error) bool) bool {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true
-	}
-	if err != nil {
-		yield(auditLine{}, err)
-		return false
-	}
-	defer f.Close()
+func linesOf(ctx context.Context, path string, f io.Reader, yield func(auditLine, error) bool) bool {
 	in := bufio.NewReaderSize(f, 64<<10)
 	for no := 1; ; no++ {
 		if err := ctx.Err(); err != nil {

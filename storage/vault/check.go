@@ -76,6 +76,10 @@ func checkState(v view) (faults []storage.Fault) {
 		docs++
 		text, err := v.text(d)
 		if err != nil || digestOf(text) != d.digest {
+			if info, err := os.Lstat(path); err != nil || statOf(info) != d.stat {
+				entries += len(d.entries)
+				return true // it was changed since we looked
+			}
 			add(storage.Fault{Key: key, Path: path, Reason: "the file is not what it was, though its size and time are", Repair: repairIndex})
 			return true
 		}
@@ -140,17 +144,27 @@ func (s *Store) checkFiles(st *state) (faults []storage.Fault) {
 func (s *Store) checkLog() (faults []storage.Fault, err error) {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
+	if s.cur == nil {
+		return nil, nil
+	}
 	_, numbers, err := segmentsOf(s.root)
 	if err != nil {
 		return nil, fmt.Errorf("read log: %w", err)
 	}
 	for _, no := range numbers {
+		if no > s.at.segment {
+			break
+		}
 		g, err := openSegment(s.root, no, false)
 		if err != nil {
 			faults = append(faults, storage.Fault{Path: segmentPath(s.root, no, false), Reason: err.Error(), Repair: repairLog})
 			continue
 		}
-		frames, torn, err := g.read(int64(len(segmentMagic)), -1)
+		limit := int64(-1)
+		if no == s.at.segment {
+			limit = s.at.at // behind it a writer is at work
+		}
+		frames, torn, err := g.read(int64(len(segmentMagic)), limit)
 		g.f.Close()
 		if err != nil {
 			return faults, fmt.Errorf("read log: %w", err)

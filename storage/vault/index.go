@@ -205,6 +205,9 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	if s.closed.Load() {
 		return storage.ErrClosed
 	}
+	if err := s.writable(); err != nil {
+		return err
+	}
 	err := s.group.Exclusive(ctx, func() error {
 		return s.locked(ctx, func() error {
 			s.syncing.Lock()

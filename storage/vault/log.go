@@ -83,7 +83,7 @@ func segmentPath(root string, no uint64, base bool) string {
 func openSegment(root string, no uint64, base bool) (*segment, error) {
 	path := segmentPath(root, no, base)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrPermission) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // who only reads can go on
 		f, err = os.Open(path)
 	}
 	if err != nil {
@@ -415,7 +415,7 @@ func readEnd(f *os.File) (ending, bool) {
 // numbers of those behind it, ascending.
 func segmentsOf(root string) (base uint64, numbers []uint64, err error) {
 	entries, err := os.ReadDir(filepath.Join(root, logDir))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a clone has none
 		return 0, nil, err
 	}
 	for _, e := range entries {

@@ -39,7 +39,7 @@ type vaultFile struct {
 }
 
 // Open opens the vault in a directory, and makes one where there is none, or
-// an empty directory. nil opts are the defaults. It starts a goroutine that
+// an empty directory, unless it is to be read only. nil opts are the defaults. It starts a goroutine that
 // renews _index.json and tidies up the log, which Close ends.
 //
 // Opening finishes what a process that died has begun, removes temporary files
@@ -73,9 +73,11 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	if err := s.prepare(); err != nil {
 		return nil, err
 	}
-	s.lock, err = openLock(root, s.opts.LockWait)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", root, err)
+	if !s.opts.ReadOnly {
+		s.lock, err = openLock(root, s.opts.LockWait)
+		if err != nil {
+			return nil, fmt.Errorf("open %s: %w", root, err)
+		}
 	}
 	if err := s.load(ctx); err != nil {
 		return nil, errors.Join(err, s.release())
@@ -88,7 +90,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 func (s *Store) prepare() error {
 	info, err := os.Stat(s.root)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && !s.opts.ReadOnly:
 		if err := os.MkdirAll(s.root, 0o755); err != nil {
 			return fmt.Errorf("create %s: %w", s.root, engine.DiskError(err))
 		}
@@ -120,40 +122,33 @@ func (s *Store) prepare() error {
 			foreign = true
 		}
 	}
-	if _, err := os.Lstat(filepath.Join(s.root, vaultName)); err != nil && foreign && !s.opts.Adopt {
+	if _, err := os.Lstat(filepath.Join(s.root, vaultName)); err == nil {
+		return nil
+	}
+	switch {
+	case foreign && !s.opts.Adopt:
 		return &storage.FormatError{Path: s.root, Reason: "holds files and is not a vault: name an empty directory, or open it with Adopt"}
+	case !foreign && s.opts.ReadOnly:
+		return &storage.FormatError{Path: s.root, Reason: "is not a vault: name one, or open it for writing to make one"}
 	}
 	return nil
 }
 
-// load reads the vault, under its lock.
+// load reads the vault, under its lock if it may be written.
 func (s *Store) load(ctx context.Context) error {
-	if err := s.lock.lock(ctx); err != nil {
-		return err
+	if !s.opts.ReadOnly {
+		if err := s.lock.lock(ctx); err != nil {
+			return err
+		}
+		defer s.lock.unlock()
 	}
-	defer s.lock.unlock()
 	if err := s.recognize(); err != nil {
 		return err
 	}
-	s.removeTemporaries()
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
-	end, err := s.openLog()
+	known, err := s.loadLog()
 	if err != nil {
-		return err
-	}
-	known := s.readIndex()
-	if err := s.reloadTo(end); err != nil {
-		return err
-	}
-	s.indexAt = position{}
-	if err := s.audit.current(); err != nil {
-		return fmt.Errorf("open audit log: %w", engine.DiskError(err))
-	}
-	if err := s.finish(); err != nil {
-		return err
-	}
-	if err := s.writeEnd(); err != nil {
 		return err
 	}
 	s.watch = newWatcher(s.root)
@@ -162,11 +157,50 @@ func (s *Store) load(ctx context.Context) error {
 	return s.observe()
 }
 
+// loadLog reads index and log and does what a process that died has begun. known
+// says that the index was of use.
+func (s *Store) loadLog() (known bool, err error) {
+	if s.opts.ReadOnly {
+		known = s.readIndex()
+		if s.end, err = os.Open(filepath.Join(s.root, endName)); errors.Is(err, fs.ErrNotExist) {
+			return known, nil // a clone: it has no records
+		} else if err != nil {
+			return known, fmt.Errorf("open %s: %w", s.root, engine.DiskError(err))
+		}
+		err = s.reread()
+		if damage, ok := errors.AsType[*storage.CorruptError](err); ok {
+			damage.Repair = "open the vault for writing, which repairs what a crash of the system left"
+		}
+		s.indexAt = position{}
+		return known, err
+	}
+	s.removeTemporaries()
+	end, err := s.openLog()
+	if err != nil {
+		return false, err
+	}
+	known = s.readIndex()
+	if err := s.reloadTo(end); err != nil {
+		return known, err
+	}
+	s.indexAt = position{}
+	if err := s.audit.current(); err != nil {
+		return known, fmt.Errorf("open audit log: %w", engine.DiskError(err))
+	}
+	if err := s.finish(); err != nil {
+		return known, err
+	}
+	return known, s.writeEnd()
+}
+
 // recognize reads vault.json, or makes it.
 func (s *Store) recognize() error {
 	path := filepath.Join(s.root, vaultName)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if s.opts.ReadOnly {
+			return nil // a clone
+		}
 		return s.create(path)
 	}
 	if err != nil {
@@ -180,6 +214,9 @@ func (s *Store) recognize() error {
 		return newer(path, v.Version)
 	}
 	s.salt = v.Salt
+	if s.opts.ReadOnly {
+		return nil
+	}
 	return s.makeDirs()
 }
 
@@ -344,18 +381,19 @@ func (s *Store) settled() uint64 {
 // reload reads the records anew, because the log was compacted by another
 // process.
 func (s *Store) reload() error {
+	s.indexAt = s.at
+	s.sweepAll = true
+	return s.reread()
+}
+
+// reread reads the log up to its end.
+func (s *Store) reread() error {
 	for range 10 { // it may be compacted again meanwhile
-		s.indexAt = s.at
 		end, ok := readEnd(s.end)
 		if !ok {
 			break
 		}
-		err := s.reloadTo(end.position)
-		if err == nil {
-			s.sweepAll = true
-			return nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		if err := s.reloadTo(end.position); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

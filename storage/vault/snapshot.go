@@ -17,14 +17,18 @@ import (
 )
 
 // Snapshot implements [storage.Snapshotter]. It copies the documents' texts to a
-// temporary file in the vault, which is gone when the snapshot is closed; writes
+// temporary file in the vault, or in [os.TempDir] of one that is read only, which is gone when the snapshot is closed; writes
 // wait only while it copies what changed meanwhile. Records are read from the
 // log, of which nothing is lost before that.
 func (s *Store) Snapshot(ctx context.Context) (storage.Adapter, error) {
 	if s.closed.Load() {
 		return nil, storage.ErrClosed
 	}
-	path := filepath.Join(s.root, tempDir, tempPrefix+s.upkeep.name+itoa(s.upkeep.temps.Add(1)))
+	dir := filepath.Join(s.root, tempDir)
+	if s.opts.ReadOnly {
+		dir = os.TempDir()
+	}
+	path := filepath.Join(dir, tempPrefix+s.upkeep.name+itoa(s.upkeep.temps.Add(1)))
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: %w", engine.DiskError(err))

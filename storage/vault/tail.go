@@ -18,6 +18,9 @@ import (
 // absorb takes into the state what other processes added to the log. Under
 // syncing.
 func (s *Store) absorb() error {
+	if s.end == nil {
+		return nil
+	}
 	end, ok := readEnd(s.end)
 	if !ok || end.position == s.at {
 		return nil
@@ -214,10 +217,17 @@ func (s *Store) declare(fields []string) error {
 }
 
 // locked calls f while no other process writes, with the state up to date and
-// what others left undone done.
+// what others left undone done. A store that is read only keeps nobody out and
+// does nothing for others.
 func (s *Store) locked(ctx context.Context, f func() error) error {
 	if s.closed.Load() {
 		return storage.ErrClosed
+	}
+	if s.opts.ReadOnly {
+		if err := s.refresh(); err != nil {
+			return err
+		}
+		return f()
 	}
 	if err := s.lock.lock(ctx); err != nil {
 		return err

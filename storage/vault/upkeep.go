@@ -47,8 +47,10 @@ type upkeep struct {
 func (s *Store) startUpkeep() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.upkeep.wake, s.upkeep.stop, s.upkeep.cancel = make(chan struct{}, 1), make(chan struct{}), cancel
-	s.wakeUpkeep()
-	s.upkeep.running.Go(func() { s.keepUp(ctx) })
+	if !s.opts.ReadOnly {
+		s.wakeUpkeep()
+		s.upkeep.running.Go(func() { s.keepUp(ctx) })
+	}
 }
 
 func (s *Store) wakeUpkeep() {
@@ -222,6 +224,9 @@ func (s *Store) look() {
 func (s *Store) Compact(ctx context.Context) error {
 	if s.closed.Load() {
 		return storage.ErrClosed
+	}
+	if err := s.writable(); err != nil {
+		return err
 	}
 	return s.group.Exclusive(ctx, func() error {
 		return s.locked(ctx, func() error {

@@ -70,7 +70,9 @@ import (
 type Options struct {
 	// Durability of the writes; see the package comment.
 	Durability storage.Durability
-	// ReadOnly refuses writes with [storage.ErrReadOnly].
+	// ReadOnly opens a vault that is there without changing any of its files,
+	// also on media that cannot be written. It takes no lock, and sees what
+	// others write. Writes give [storage.ErrReadOnly].
 	ReadOnly bool
 	// Actor is who the audit log says made a change; "" means "strata".
 	Actor string
@@ -101,9 +103,9 @@ type Store struct {
 	reading sync.RWMutex
 
 	// Of the holder of the vault's lock.
-	lock  *lockFile
+	lock  *lockFile // nil if read-only
 	audit auditFile
-	end   *os.File // _data/end; the others read it
+	end   *os.File // _data/end; the others read it. nil if read-only and there is none
 
 	// syncing is held by who brings the state up to date with log and files.
 	syncing  sync.Mutex
@@ -111,7 +113,7 @@ type Store struct {
 	indexAt  position // up to where the documents have it, if that is further
 	seq      uint64   // of the next op
 	clock    int64    // the latest time in the log, Unix ns
-	cur      *segment // of at
+	cur      *segment // of at; nil if read-only and there is no log
 	watch    *watcher // nil where the system has no events
 	dirty    map[string]bool
 	later    map[string]bool // were busy when looked at
@@ -243,17 +245,22 @@ func (s *Store) Apply(ctx context.Context, ops ...storage.Op) error {
 	switch {
 	case s.closed.Load():
 		return storage.ErrClosed
-	case s.opts.ReadOnly:
-		return fmt.Errorf("write %s: %w", s.root, storage.ErrReadOnly)
 	case len(ops) == 0:
 		return ctx.Err()
 	}
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
 		return err
 	}
 	r := s.request(ctx, ops)
 	defer r.discard()
 	return s.group.Do(ctx, r)
+}
+
+func (s *Store) writable() error {
+	if s.opts.ReadOnly {
+		return fmt.Errorf("write %s: %w", s.root, storage.ErrReadOnly)
+	}
+	return nil
 }
 
 // List implements [storage.Adapter].
@@ -287,8 +294,8 @@ func (s *Store) EnsureIndex(ctx context.Context, fields ...string) error {
 		if len(added) == 0 {
 			return nil
 		}
-		if s.opts.ReadOnly {
-			return fmt.Errorf("index %s: %w", s.root, storage.ErrReadOnly)
+		if err := s.writable(); err != nil {
+			return err
 		}
 		return s.locked(ctx, func() error {
 			return s.mark(change{kind: opFields, value: encodeFields(declared)})
@@ -414,7 +421,10 @@ func (s *Store) Close() error {
 	err := s.group.Exclusive(context.Background(), func() error {
 		s.reading.Lock()
 		defer s.reading.Unlock()
-		err := s.writeIndex(s.opts.Durability == storage.Full)
+		var err error
+		if !s.opts.ReadOnly {
+			err = s.writeIndex(s.opts.Durability == storage.Full)
+		}
 		return errors.Join(err, s.release())
 	})
 	if err != nil {
@@ -438,7 +448,10 @@ func (s *Store) release() error {
 		errs = append(errs, g.drop())
 	}
 	s.segments, s.upkeep.old = nil, nil
-	for _, f := range []*os.File{s.lock.f, s.audit.f, s.end} {
+	if s.lock != nil {
+		errs = append(errs, s.lock.f.Close())
+	}
+	for _, f := range []*os.File{s.audit.f, s.end} {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
