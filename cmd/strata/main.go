@@ -4,6 +4,9 @@
 //	strata run FILE           the same over a transcript of your own
 //	strata show               what a store holds
 //	strata explain RUN TURN   why each item was in a prompt
+//	strata copy SRC DST       a store moved to another engine, verified
+//	strata backup, restore    a store in one file, and back
+//	strata vault VERB DIR     a look after a directory of Markdown
 //	strata bench turn         what a turn costs on this machine
 //
 // It is thin: what it prints is what packages memory and projection report. Its
@@ -25,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -52,7 +56,20 @@ func main() {
 		<-signals
 		os.Exit(exitInterrupted)
 	}()
+	slog.SetDefault(newLogger(os.Stderr))
 	os.Exit(execute(ctx, &tool{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv}, os.Args[1:]))
+}
+
+// newLogger returns a logger of what is to be known and is no error.
+func newLogger(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(&printableWriter{w}, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{} // of a tool that somebody watches
+			}
+			return a
+		},
+	}))
 }
 
 // tool is one invocation with its surroundings.
@@ -121,7 +138,8 @@ Exit status: 0 all went well, 1 it did not, 2 the command line is wrong,
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(demoCommand(t), runCommand(t), showCommand(t), explainCommand(t), benchCommand(t), versionCommand(t))
+	root.AddCommand(demoCommand(t), runCommand(t), showCommand(t), explainCommand(t),
+		copyCommand(t), backupCommand(t), restoreCommand(t), vaultCommand(t), benchCommand(t), versionCommand(t))
 	return root
 }
 

@@ -2,37 +2,54 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
-// progress says on a terminal how far a file was read, on a line of its own that
+// progress says on a terminal how far something is, on a line of its own that
 // it takes back before anything else is printed.
 type progress struct {
 	s     *screen // of standard error
-	size  int64   // of the file; -1 if it is not known
 	shown bool
 	last  time.Time
 }
 
-const progressEvery = 100 * time.Millisecond
+const (
+	progressEvery = 100 * time.Millisecond
+	progressCells = 24
+)
 
-// set shows that the file was read up to offset.
-func (p *progress) set(offset int64, turns int) {
+// set shows that part of a whole is done, and what text says about it. A whole
+// that is not known is 0 or less.
+func (p *progress) set(part, whole int64, text func() string) {
 	if !p.s.moves {
 		return
 	}
 	if now := time.Now(); !p.shown || now.Sub(p.last) >= progressEvery {
 		p.last = now
 		p.shown = true
-		p.s.printf("\r\x1b[K%s", p.s.paint(faint, progressText(offset, p.size, turns)))
+		line := truncate(gauge(part, whole)+text(), p.s.width()-1)
+		p.s.printf("\r\x1b[K%s", p.s.paint(faint, line))
 	}
 }
 
-func progressText(offset, size int64, turns int) string {
-	if size <= 0 {
-		return fmt.Sprintf("%s, %s", byteText(offset), plural(turns, "turn", "turns"))
+// gauge draws a part of a whole: a bar and the percentage; nothing if the
+// whole is not known.
+func gauge(part, whole int64) string {
+	if whole <= 0 {
+		return ""
 	}
-	return fmt.Sprintf("%3d %%  %s of %s, %s", min(offset*100/size, 100), byteText(offset), byteText(size), plural(turns, "turn", "turns"))
+	part = min(part, whole)
+	full := int(progressCells * part / whole)
+	return fmt.Sprintf("%s%s %3d %%  ", strings.Repeat("█", full), strings.Repeat("░", progressCells-full), part*100/whole)
+}
+
+// clear takes the line back.
+func (p *progress) clear() {
+	if p.shown {
+		p.shown = false
+		p.s.printf("\r\x1b[K")
+	}
 }
 
 func byteText(n int64) string {
@@ -47,10 +64,38 @@ func byteText(n int64) string {
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
-// clear takes the line back.
-func (p *progress) clear() {
-	if p.shown {
-		p.shown = false
-		p.s.printf("\r\x1b[K")
+// pace shows how many keys are done, how fast that goes and how long it still
+// takes. Its clock starts with its first call.
+type pace struct {
+	p     *progress
+	verb  string
+	start time.Time
+	from  int64 // where it began
+}
+
+// at shows that part of a whole number of keys is done; a whole of 0 is not
+// known.
+func (c *pace) at(part, whole int64) {
+	if c.start.IsZero() {
+		c.start, c.from = time.Now(), part
 	}
+	c.p.set(part, whole, func() string { return paceText(c.verb, part, whole, part-c.from, time.Since(c.start)) })
+}
+
+func paceText(verb string, part, whole, done int64, took time.Duration) string {
+	text := verb + " " + count(part)
+	if whole > 0 {
+		text += " of " + count(whole)
+	}
+	text += " keys"
+	rate := float64(done) / took.Seconds()
+	if took < time.Second || rate < 1 {
+		return text
+	}
+	text += fmt.Sprintf(", %s/s", count(int64(rate)))
+	if whole > part {
+		left := time.Duration(float64(whole-part) / rate * float64(time.Second))
+		text += ", " + left.Round(time.Second).String() + " left"
+	}
+	return text
 }

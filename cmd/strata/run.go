@@ -137,6 +137,7 @@ type transcriptRun struct {
 	s        *screen
 	draw     *drawing
 	print    func(*event) error // JSON; nil when drawn
+	size     int64              // of the file; -1 if it is not known
 	progress *progress
 	loop     *loop
 	faults   int
@@ -172,7 +173,7 @@ func runTranscript(ctx context.Context, t *tool, o *runOptions) (err error) {
 	policy := o.policy()
 	r := &transcriptRun{
 		t: t, o: o, s: newScreen(t.out, t.env),
-		progress: &progress{s: newScreen(t.err, t.env), size: in.Size()},
+		size: in.Size(), progress: &progress{s: newScreen(t.err, t.env)},
 	}
 	r.draw = &drawing{s: r.s, p: newPalette(readyLayers("")), cap: policy.Cap()}
 	if o.json {
@@ -262,7 +263,9 @@ func (r *transcriptRun) turns(ctx context.Context, in *transcript.Reader) error 
 		if err := r.loop.turn(ctx, &turn); err != nil {
 			return err
 		}
-		r.progress.set(turn.Offset, r.loop.number)
+		r.progress.set(turn.Offset, r.size, func() string {
+			return byteText(turn.Offset) + ", " + plural(r.loop.number, "turn", "turns")
+		})
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -166,18 +167,38 @@ func TestCountAndPercent(t *testing.T) {
 	}
 }
 
-func TestProgressText(t *testing.T) {
+func TestGauge(t *testing.T) {
 	for _, test := range []struct {
-		offset, size int64
-		turns        int
-		want         string
+		part, whole int64
+		want        string
 	}{
-		{512, 1024, 1, " 50 %  512 B of 1.0 KiB, 1 turn"},
-		{5 << 20, -1, 2000, "5.0 MiB, 2,000 turns"},
-		{3 << 30, 2 << 30, 0, "100 %  3.0 GiB of 2.0 GiB, 0 turns"},
+		{512, 1024, "████████████░░░░░░░░░░░░  50 %  "},
+		{5, 0, ""},
+		{5, -1, ""},
+		{0, 7, "░░░░░░░░░░░░░░░░░░░░░░░░   0 %  "},
+		{3 << 40, 2 << 40, "████████████████████████ 100 %  "},
 	} {
-		if got := progressText(test.offset, test.size, test.turns); got != test.want {
-			t.Errorf("progressText(%d, %d) = %q, want %q", test.offset, test.size, got, test.want)
+		if got := gauge(test.part, test.whole); got != test.want {
+			t.Errorf("gauge(%d, %d) = %q, want %q", test.part, test.whole, got, test.want)
+		}
+	}
+}
+
+func TestPaceText(t *testing.T) {
+	for _, test := range []struct {
+		part, whole, done int64
+		took              time.Duration
+		want              string
+	}{
+		{1000, 3000, 1000, 100 * time.Millisecond, "copied 1,000 of 3,000 keys"},
+		{1000, 3000, 1000, 2 * time.Second, "copied 1,000 of 3,000 keys, 500/s, 4s left"},
+		{2000, 3000, 500, time.Second, "copied 2,000 of 3,000 keys, 500/s, 2s left"},
+		{3000, 3000, 3000, 3 * time.Second, "copied 3,000 of 3,000 keys, 1,000/s"},
+		{70, 0, 70, 7 * time.Second, "copied 70 keys, 10/s"},
+		{0, 70, 0, 7 * time.Second, "copied 0 of 70 keys"},
+	} {
+		if got := paceText("copied", test.part, test.whole, test.done, test.took); got != test.want {
+			t.Errorf("paceText(%d of %d, %d in %v) = %q, want %q", test.part, test.whole, test.done, test.took, got, test.want)
 		}
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,22 +42,56 @@ func openStore(ctx context.Context, db string) (storage.Adapter, error) {
 
 // inspect opens the store that a flag names to look at it, and has f do so. It
 // makes no store where there is none.
-func inspect(ctx context.Context, verb, db string, f func(store storage.Adapter) error) (err error) {
+func inspect(ctx context.Context, verb, db string, f func(store storage.Adapter) error) error {
 	if db == "" {
 		return usagef("%s: --db is missing: name the %s", verb, dbHelp)
 	}
-	store, err := open.Open(ctx, storeSpec(db), &open.Options{ReadOnly: true})
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: %w: name one that is there: 'strata demo --db FILE' makes one", verb, err)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", verb, err)
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	if err := f(store); err != nil {
+	if err := inspectStore(ctx, db, f); err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
 	return nil
+}
+
+// inspectStore opens a store to read it, and has f do so. It makes no store
+// where there is none.
+func inspectStore(ctx context.Context, spec string, f func(store storage.Adapter) error) (err error) {
+	store, err := open.Open(ctx, storeSpec(spec), &open.Options{ReadOnly: true})
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: name one that is there: 'strata demo --db FILE' makes one", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return f(store)
+}
+
+// storePath is where a store is, with links resolved as far as it exists; ""
+// for one in memory.
+func storePath(spec string) string {
+	_, where, _ := strings.Cut(storeSpec(spec), ":")
+	if where == "" {
+		return ""
+	}
+	path, err := filepath.Abs(where)
+	if err != nil {
+		return filepath.Clean(where)
+	}
+	rest := ""
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if dir == filepath.Dir(dir) {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
+}
+
+// within tells whether a path is below a directory.
+func within(dir, path string) bool {
+	return strings.HasPrefix(path, dir+string(os.PathSeparator))
 }
 
 // advise adds to an error what can be done about it, where it does not say so.

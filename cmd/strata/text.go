@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode"
@@ -162,4 +163,14 @@ func percent(part, whole int) string {
 		return "0 %"
 	}
 	return strconv.Itoa(int(float64(part)/float64(whole)*100)) + " %"
+}
+
+// printableWriter writes text with printable.
+type printableWriter struct{ w io.Writer }
+
+func (p *printableWriter) Write(b []byte) (int, error) {
+	if _, err := fmt.Fprint(p.w, printable(string(b))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }

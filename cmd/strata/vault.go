@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/vault"
+)
+
+func vaultCommand(t *tool) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "vault",
+		Short: "Look after a vault: a store of Markdown files",
+		Long: `Looks after a vault, a store in a directory of Markdown files that people edit.
+All but rebuild only read, take no lock, and work on media that cannot be
+written.`,
+		Example: "  strata vault check notes\n  strata vault log notes --since 24h",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("vault: unknown verb %q: there are check, rebuild, log and verify", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(vaultCheckCommand(t), vaultRebuildCommand(t), vaultLogCommand(t), vaultVerifyCommand(t))
+	return cmd
+}
+
+// withVault opens a vault and has f look after it.
+func withVault(ctx context.Context, verb, dir string, opts *vault.Options, f func(s *vault.Store) error) (err error) {
+	dir = strings.TrimPrefix(dir, "vault:")
+	s, err := vault.Open(ctx, dir, opts)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("vault %s: %w: name a directory that is there", verb, err)
+	}
+	if err != nil {
+		return fmt.Errorf("vault %s: %w", verb, err)
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := f(s); err != nil {
+		return fmt.Errorf("vault %s: %w", verb, err)
+	}
+	return nil
+}
+
+func vaultCheckCommand(t *tool) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check DIR",
+		Short: "Find what is damaged, and files that are no documents",
+		Long: `Reads every file and every record of a vault, compares the index with the files,
+verifies the checksums of the log and the chain of the audit log, and prints what
+is wrong, each with what to do about it. Nothing is changed. The exit status is 1
+if anything is wrong.`,
+		Example: "  strata vault check notes\n  strata vault check notes --json",
+		Args:    exactly(1, "a directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts := &vault.Options{ReadOnly: true, Logger: slog.New(slog.DiscardHandler)} // what it would say is found
+			return withVault(cmd.Context(), "check", args[0], opts, func(s *vault.Store) error {
+				return t.vaultCheck(cmd.Context(), s, asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (t *tool) vaultCheck(ctx context.Context, s *vault.Store, asJSON bool) error {
+	found := []storage.Fault{}
+	for f, err := range s.Check(ctx) {
+		if err != nil {
+			return err
+		}
+		found = append(found, f)
+		if asJSON {
+			continue
+		}
+		where := f.Path
+		if where == "" {
+			where = f.Key
+		}
+		fmt.Fprintf(t.out, "%s: %s\n    %s\n", printable(where), printable(f.Reason), printable(f.Repair))
+	}
+	if asJSON {
+		if err := printJSON(t.out, found); err != nil {
+			return err
+		}
+	}
+	if len(found) > 0 {
+		return fmt.Errorf("%s found", plural(len(found), "fault", "faults"))
+	}
+	if asJSON {
+		return nil
+	}
+	return t.vaultHolds(ctx, s, "sound: ")
+}
+
+func (t *tool) vaultHolds(ctx context.Context, s *vault.Store, lead string) error {
+	st, err := s.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(t.out, "%s%s, %s, %s\n", lead, plural(int(st.Documents), "document", "documents"),
+		plural(int(st.Records), "record", "records"), byteText(st.Bytes))
+	return err
+}
+
+func vaultRebuildCommand(t *tool) *cobra.Command {
+	var adopt bool
+	cmd := &cobra.Command{
+		Use:   "rebuild DIR",
+		Short: "Make the index anew from the files",
+		Long: `Makes _index.json anew from the files, after what a process that died had begun is
+finished. Opening a vault does it by itself where the index is missing, damaged
+or stale. Writers wait meanwhile.
+
+With --adopt, a directory of Markdown files that is no vault becomes one. The files
+stay as they are.`,
+		Example: "  strata vault rebuild notes\n  strata vault rebuild ~/obsidian --adopt",
+		Args:    exactly(1, "a directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			// A directory that is not there is a mistake here.
+			look := &vault.Options{ReadOnly: true, Adopt: adopt, Logger: slog.New(slog.DiscardHandler)}
+			if err := withVault(ctx, "rebuild", args[0], look, func(*vault.Store) error { return nil }); err != nil && !errors.Is(err, storage.ErrCorrupt) {
+				return err
+			}
+			return withVault(ctx, "rebuild", args[0], &vault.Options{Adopt: adopt}, func(s *vault.Store) error {
+				if err := s.Rebuild(ctx); err != nil {
+					return err
+				}
+				return t.vaultHolds(ctx, s, "rebuilt: ")
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&adopt, "adopt", false, "make a vault of a directory of Markdown files")
+	return cmd
+}
+
+// logOptions are the flags of vault log.
+type logOptions struct {
+	id    string
+	kind  string
+	since string
+	limit int
+	json  bool
+}
+
+func vaultLogCommand(t *tool) *cobra.Command {
+	var o logOptions
+	cmd := &cobra.Command{
+		Use:   "log DIR",
+		Short: "Print who changed which document, and when",
+		Long: `Prints the audit log of a vault, oldest change first: the time (UTC), what was
+done, the document, the actor, and the fields that an update changed. It has the
+changes made through Strata; of an edit by hand it tells when a program
+replaced one that none had read, and where the text is kept.`,
+		Example: "  strata vault log notes --since 24h\n  strata vault log notes --type insight --id retries\n  strata vault log notes --limit 20 --json",
+		Args:    exactly(1, "a directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			since, err := sinceTime(o.since, time.Now())
+			if err != nil {
+				return err
+			}
+			if o.limit < 0 {
+				return usagef("vault log: --limit %d is negative", o.limit)
+			}
+			return withVault(cmd.Context(), "log", args[0], &vault.Options{ReadOnly: true}, func(s *vault.Store) error {
+				return t.vaultLog(cmd.Context(), s, &o, since)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.id, "id", "", "only documents of this id")
+	f.StringVar(&o.kind, "type", "", "only documents of this type")
+	f.StringVar(&o.since, "since", "", "only from then on: 2026-01-31, 2026-01-31T08:00:00Z, or a time ago such as 90m")
+	f.IntVar(&o.limit, "limit", 0, "only the last so many (default all)")
+	f.BoolVar(&o.json, "json", false, "print the lines as they are: JSON, one on each line")
+	return cmd
+}
+
+// sinceTime reads a day, a time or how long ago it was.
+func sinceTime(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, usagef("vault log: --since %q is no time: use 2026-01-31, 2026-01-31T08:00:00Z or 90m", text)
+}
+
+func (t *tool) vaultLog(ctx context.Context, s *vault.Store, o *logOptions, since time.Time) error {
+	var last []vault.Mutation // at most o.limit
+	show := func(m vault.Mutation) error {
+		if o.json {
+			return json.NewEncoder(t.out).Encode(m)
+		}
+		_, err := fmt.Fprintln(t.out, mutationText(&m))
+		return err
+	}
+	for m, err := range s.Log(ctx) {
+		if err != nil {
+			return err
+		}
+		if o.id != "" && m.ID != o.id || o.kind != "" && m.Type != o.kind || m.Time.Before(since) {
+			continue
+		}
+		if o.limit == 0 {
+			if err := show(m); err != nil {
+				return err
+			}
+			continue
+		}
+		if last = append(last, m); len(last) > o.limit {
+			last = last[1:]
+		}
+	}
+	for _, m := range last {
+		if err := show(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mutationText(m *vault.Mutation) string {
+	text := fmt.Sprintf("%s  %-6s  %s/%s  by %s", m.Time.UTC().Format("2006-01-02 15:04:05"), m.Op, m.Type, m.ID, m.Actor)
+	if m.Worker != "" {
+		text += " for " + m.Worker
+	}
+	if m.Layer != "" {
+		text += "  in " + m.Layer
+	}
+	if len(m.Fields) > 0 {
+		text += "  " + strings.Join(m.Fields, ", ")
+	}
+	if m.Lost != "" {
+		text += "  kept in " + m.Lost
+	}
+	return escape(text, false)
+}
+
+func vaultVerifyCommand(t *tool) *cobra.Command {
+	var head string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "verify DIR",
+		Short: "Verify the chain of the audit log",
+		Long: `Verifies that each line of the audit log, over all its files, has the digest of the
+line before, and prints the head of the chain.
+
+That shows accidents and careless edits. Somebody who may write the files can make
+the whole chain anew: against that it helps to keep the head elsewhere, and to give
+it to a later verify by --head, which fails if the log does not go on from
+there.`,
+		Example: "  strata vault verify notes\n  strata vault verify notes --head 3b9c4f0e1d2a58776f0c9e8d7b6a5f43",
+		Args:    exactly(1, "a directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withVault(cmd.Context(), "verify", args[0], &vault.Options{ReadOnly: true}, func(s *vault.Store) error {
+				return t.vaultVerify(cmd.Context(), s, head, asJSON)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&head, "head", "", "the head that an earlier verify printed")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (t *tool) vaultVerify(ctx context.Context, s *vault.Store, kept string, asJSON bool) error {
+	lines, head, err := s.Verify(ctx)
+	if err != nil {
+		return err
+	}
+	if kept != "" && kept != head {
+		found := false
+		for m, err := range s.Log(ctx) {
+			if err != nil {
+				return err
+			}
+			found = found || m.Prev == kept
+		}
+		if !found {
+			return fmt.Errorf("the audit log has no line %s: it was written anew or cut since then", printable(kept))
+		}
+	}
+	if asJSON {
+		return printJSON(t.out, map[string]any{"lines": lines, "head": head})
+	}
+	_, err = fmt.Fprintf(t.out, "unbroken: %s\nhead %s\n", plural(lines, "line", "lines"), head)
+	return err
+}
