@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"io/fs"
 	"syscall"
 	"time"
 )
@@ -14,4 +15,12 @@ func cpuTime() time.Duration {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// allocated is what a file takes of the disk, in bytes.
+func allocated(info fs.FileInfo) int64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int64(st.Blocks) * 512
+	}
+	return info.Size()
 }

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package bench
+
+// deviceWrites is not known on this system.
+func deviceWrites(string) (int64, bool) { return 0, false }
+
+func flush() {}
