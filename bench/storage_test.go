@@ -82,7 +82,7 @@ func TestStorageRefuses(t *testing.T) {
 func TestStorageStops(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := bench.Storage(ctx, &bench.StorageOptions{Sizes: []int{1000}, Dir: dir, Progress: func(name string) {
+	_, err := bench.Storage(ctx, &bench.StorageOptions{Engines: []string{"bolt"}, Sizes: []int{1000}, Dir: dir, Rounds: 1, Round: time.Millisecond, Progress: func(name string) {
 		if strings.Contains(name, "/set/") {
 			cancel()
 		}
