@@ -152,24 +152,27 @@ func (d *boltDirect) get(_ context.Context, key string) error {
 }
 
 func (d *boltDirect) list(_ context.Context, limit int) (n int, err error) {
-	return d.each("", limit, func([]byte) {})
+	return d.each("", limit, false)
 }
 
 func (d *boltDirect) scan(_ context.Context, from string, limit int) (n int, err error) {
-	return d.each(from, limit, func(v []byte) { bytes.Clone(v) })
+	return d.each(from, limit, true)
 }
 
-func (d *boltDirect) each(from string, limit int, value func([]byte)) (n int, err error) {
-	err = d.db.View(func(tx *bbolt.Tx) error {
+func (d *boltDirect) each(from string, limit int, values bool) (int, error) {
+	entries := make([]storage.Entry, 0, limit)
+	err := d.db.View(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(bucket).Cursor()
-		for k, v := c.Seek([]byte(from)); k != nil && n < limit; k, v = c.Next() {
-			_ = string(k)
-			value(v)
-			n++
+		for k, v := c.Seek([]byte(from)); k != nil && len(entries) < limit; k, v = c.Next() {
+			e := storage.Entry{Key: string(k)}
+			if values {
+				e.Value = bytes.Clone(v)
+			}
+			entries = append(entries, e)
 		}
 		return nil
 	})
-	return n, err
+	return len(entries), err
 }
 
 func (d *boltDirect) close() error { return d.db.Close() }
@@ -206,24 +209,26 @@ func (d *badgerDirect) scan(_ context.Context, from string, limit int) (int, err
 	return d.each(from, limit, true)
 }
 
-func (d *badgerDirect) each(from string, limit int, values bool) (n int, err error) {
-	err = d.db.View(func(tx *direct.Txn) error {
+func (d *badgerDirect) each(from string, limit int, values bool) (int, error) {
+	entries := make([]storage.Entry, 0, limit)
+	err := d.db.View(func(tx *direct.Txn) error {
 		opts := direct.DefaultIteratorOptions
 		opts.PrefetchValues = values
 		it := tx.NewIterator(opts)
 		defer it.Close()
-		for it.Seek([]byte(from)); it.Valid() && n < limit; it.Next() {
-			_ = it.Item().KeyCopy(nil)
+		for it.Seek([]byte(from)); it.Valid() && len(entries) < limit; it.Next() {
+			e := storage.Entry{Key: string(it.Item().Key())}
 			if values {
-				if _, err := it.Item().ValueCopy(nil); err != nil {
+				var err error
+				if e.Value, err = it.Item().ValueCopy(nil); err != nil {
 					return err
 				}
 			}
-			n++
+			entries = append(entries, e)
 		}
 		return nil
 	})
-	return n, err
+	return len(entries), err
 }
 
 func (d *badgerDirect) close() error { return d.db.Close() }

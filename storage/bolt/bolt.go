@@ -129,12 +129,11 @@ func (s *Store) Apply(ctx context.Context, ops ...storage.Op) error {
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		span := engine.NewSpan(prefix, nil)
+		var p page
 		engine.Pages(ctx, 0, func(n int) (keys []string, more bool, err error) {
 			err = s.view(ctx, func(tx *bbolt.Tx) error {
-				keys = make([]string, 0, n)
-				more = walk(tx, &span, n, func(key string, _ []byte) {
-					keys = append(keys, key)
-				})
+				more = p.walk(tx, &span, n)
+				keys = p.keys()
 				return nil
 			})
 			return keys, more, err
@@ -148,11 +147,11 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 func (s *Store) Scan(ctx context.Context, prefix string, opts *storage.ScanOptions) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
 		span := engine.NewSpan(prefix, opts)
+		var p page
 		engine.Pages(ctx, span.Limit, func(n int) (entries []storage.Entry, more bool, err error) {
 			err = s.view(ctx, func(tx *bbolt.Tx) error {
-				var p page
-				more = walk(tx, &span, n, p.add)
-				entries, err = p.entries(s)
+				more = p.walk(tx, &span, n)
+				entries, err = p.copied(s)
 				return err
 			})
 			return entries, more, err
@@ -167,22 +166,22 @@ func (s *Store) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Ent
 			return nil, false, err
 		}
 		err = s.view(ctx, func(tx *bbolt.Tx) error {
-			index, data := tx.Bucket(bucketIndex), tx.Bucket(bucketData)
+			index, data := tx.Bucket(bucketIndex), tx.Bucket(bucketData).Cursor()
 			hits := plan.Next(func() engine.Cursor { return cursor{index.Cursor()} }, n)
 			more = len(hits) == n
-			var p page
+			p := page{items: make([]item, 0, len(hits)), entries: make([]storage.Entry, 0, len(hits))}
 			for _, hit := range hits {
-				frame := data.Get([]byte(hit.Key))
-				if frame == nil || hit.Verify && !matches(q, hit.Key, frame) {
+				key, frame := data.Seek([]byte(hit.Key))
+				if string(key) != hit.Key || hit.Verify && !matches(q, hit.Key, frame) {
 					continue
 				}
-				if p.add(hit.Key, frame); p.bytes > engine.PageBytes {
+				if p.add(key, frame); p.bytes > engine.PageBytes {
 					plan.Back(hit.Key)
 					more = true
 					break
 				}
 			}
-			entries, err = p.entries(s)
+			entries, err = p.copied(s)
 			return err
 		})
 		return entries, more, err

@@ -6,9 +6,30 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// walk visits the next n items of span, fewer if they fill a page, and narrows
+// page collects items inside a transaction and copies them out of it. It is
+// used for one page after the other.
+type page struct {
+	items   []item
+	bytes   int // of the values
+	entries []storage.Entry
+	names   []byte
+	ends    []int
+}
+
+// item is in bbolt's memory.
+type item struct{ key, frame []byte }
+
+func (p *page) reset() { p.items, p.bytes = p.items[:0], 0 }
+
+func (p *page) add(key, frame []byte) {
+	p.items = append(p.items, item{key, frame})
+	p.bytes += len(frame)
+}
+
+// walk adds the next n items of span, fewer if they fill a page, and narrows
 // span to the rest. It tells whether there may be any.
-func walk(tx *bbolt.Tx, span *engine.Span, n int, visit func(key string, frame []byte)) (more bool) {
+func (p *page) walk(tx *bbolt.Tx, span *engine.Span, n int) (more bool) {
+	p.reset()
 	c := tx.Bucket(bucketData).Cursor()
 	step := c.Next
 	k, v := c.Seek([]byte(span.From))
@@ -18,57 +39,67 @@ func walk(tx *bbolt.Tx, span *engine.Span, n int, visit func(key string, frame [
 			k, v = c.Last()
 		}
 	}
-	bytes := 0
-	for ; k != nil; k, v = step() {
-		key := string(k)
-		if span.Skips(key) {
-			continue
-		}
-		if !span.Holds(key) {
-			return false
-		}
-		if n == 0 || bytes > engine.PageBytes {
+	for k != nil && span.Skips(string(k)) {
+		k, v = step()
+	}
+	for ; k != nil && span.HoldsBytes(k); k, v = step() {
+		if len(p.items) == n || p.bytes+len(v) > engine.PageBytes && len(p.items) > 0 {
+			span.Advance(string(p.items[len(p.items)-1].key))
 			return true
 		}
-		visit(key, v)
-		span.Advance(key)
-		n--
-		bytes += len(v)
+		p.add(k, v)
 	}
 	return false
 }
 
-// page collects items inside a transaction.
-type page struct {
-	keys   []string
-	frames [][]byte // bbolt's memory
-	bytes  int
+// keys copies the keys out of the transaction.
+func (p *page) keys() []string {
+	text, keys := p.text(false), make([]string, len(p.items))
+	from := 0
+	for i, end := range p.ends {
+		keys[i], from = text[from:end], end
+	}
+	return keys
 }
 
-func (p *page) add(key string, frame []byte) {
-	p.keys = append(p.keys, key)
-	p.frames = append(p.frames, frame)
-	p.bytes += len(frame)
+// text makes one string of the keys, each followed by its version if they are
+// wanted, and notes in ends where each part ends.
+func (p *page) text(versions bool) string {
+	p.names, p.ends = p.names[:0], p.ends[:0]
+	for _, it := range p.items {
+		p.names = append(p.names, it.key...)
+		p.ends = append(p.ends, len(p.names))
+		if versions {
+			p.names = engine.AppendVersion(p.names, engine.Seq(it.frame))
+			p.ends = append(p.ends, len(p.names))
+		}
+	}
+	return string(p.names)
 }
 
-// entries copies the items out of the transaction, into one piece of memory.
-func (p *page) entries(s *Store) ([]storage.Entry, error) {
-	entries := make([]storage.Entry, 0, len(p.keys))
+// copied copies the items out of the transaction: their values into one piece of
+// memory, and their keys and versions. The slice is valid until the next page.
+func (p *page) copied(s *Store) ([]storage.Entry, error) {
+	p.entries = p.entries[:0]
 	memory := make([]byte, 0, p.bytes)
-	for i, key := range p.keys {
-		seq, value, ok := engine.Unseal(key, p.frames[i])
+	text := p.text(true)
+	from := 0
+	for i, it := range p.items {
+		key, version := text[from:p.ends[2*i]], text[p.ends[2*i]:p.ends[2*i+1]]
+		from = p.ends[2*i+1]
+		_, value, ok := engine.Unseal(key, it.frame)
 		if !ok {
 			return nil, s.damaged(key)
 		}
-		from := len(memory)
+		at := len(memory)
 		memory = append(memory, value...)
-		entries = append(entries, storage.Entry{
+		p.entries = append(p.entries, storage.Entry{
 			Key:     key,
-			Value:   memory[from:len(memory):len(memory)], // appending to it copies
-			Version: engine.Version(seq),
+			Value:   memory[at:len(memory):len(memory)], // appending to it copies
+			Version: storage.Version(version),
 		})
 	}
-	return entries, nil
+	return p.entries, nil
 }
 
 // cursor walks over the index.

@@ -68,7 +68,7 @@ func (p *Plan) Next(cursor func() Cursor, n int) []Hit {
 	if p.after != "" {
 		from = p.after + "\x00" // the key that comes right after
 	}
-	var hits []Hit
+	hits := make([]Hit, 0, n)
 	for len(hits) < n {
 		hit, ok := meet(lists, from)
 		if !ok || !strings.HasPrefix(hit.Key, p.q.Prefix) {

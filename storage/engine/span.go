@@ -48,3 +48,8 @@ func (sp *Span) Skips(key string) bool {
 
 // Holds tells whether a key that is not skipped is in the span.
 func (sp *Span) Holds(key string) bool { return strings.HasPrefix(key, sp.prefix) }
+
+// HoldsBytes is Holds without a copy of the key.
+func (sp *Span) HoldsBytes(key []byte) bool {
+	return len(key) >= len(sp.prefix) && string(key[:len(sp.prefix)]) == sp.prefix
+}

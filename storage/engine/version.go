@@ -16,6 +16,14 @@ func Version(seq uint64) storage.Version {
 	return storage.Version(strconv.FormatUint(seq, 36))
 }
 
+// AppendVersion appends the version of seq.
+func AppendVersion(out []byte, seq uint64) []byte {
+	if seq == 0 {
+		return out
+	}
+	return strconv.AppendUint(out, seq, 36)
+}
+
 // IsVersion tells whether v is the version of seq. It does not allocate.
 func IsVersion(v storage.Version, seq uint64) bool {
 	if seq == 0 {
