@@ -37,6 +37,18 @@
 // There is no cache of blocks: tables are not compressed, are mapped into
 // memory, and the system keeps in memory what is used.
 //
+// Under a lasting load badger keeps the buffers that it writes tables with, up
+// to eight, which grow to about three times MemTable each, and lets go of one
+// every few seconds when it has rested. They are not ours to limit but by MemTable:
+// close to 1 GiB of heap was seen while 600 MiB were stored, with a MemTable of
+// 28 MiB.
+//
+// # Speed
+//
+// Find reads each document by its key. In badger that takes about three to four
+// times as long as stepping to the next document of a scan, whoever asks; Find
+// adds little to it.
+//
 // # Damage
 //
 // Values carry a checksum that is verified on every read. Whether tables can be
@@ -228,23 +240,13 @@ func (s *Store) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Ent
 			// when the transaction began, some time since loose was read.
 			verify := loose%2 == 1 || s.loose.Load() != loose
 			var cursors cursors
-			hits := plan.Next(func() engine.Cursor { return cursors.open(txn) }, n)
-			cursors.close()
-			more = len(hits) == n
+			defer cursors.close()
 			p := page{s: s, txn: txn, n: n}
-			for _, hit := range hits {
-				frame, err := getFrame(txn, hit.Key)
-				if err != nil {
+			for hit := range plan.Hits(func() engine.Cursor { return cursors.open(txn) }) {
+				if err := p.addHit(q, hit.Key, verify || hit.Verify); err != nil {
 					return err
 				}
-				if frame == nil || (hit.Verify || verify) && !matches(q, hit.Key, frame) {
-					continue
-				}
-				if err := p.add(hit.Key, frame); err != nil {
-					return err
-				}
-				if p.bytes > pageBytes {
-					plan.Back(hit.Key)
+				if n--; n == 0 || p.bytes > pageBytes {
 					more = true
 					break
 				}
@@ -254,13 +256,6 @@ func (s *Store) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Ent
 		})
 		return entries, more, err
 	}, s.Scan)
-}
-
-// matches tells whether a frame's document satisfies q. A damaged one does, so
-// that it is reported rather than missed.
-func matches(q storage.Query, key string, frame []byte) bool {
-	_, document, ok := engine.Unseal(key, frame)
-	return !ok || q.Match(key, document)
 }
 
 // Watch implements [storage.Watcher]. It sees the changes made through this

@@ -95,6 +95,19 @@ func getFrame(txn *badger.Txn, key string) ([]byte, error) {
 	return getLarge(txn, key, frame)
 }
 
+// visitFrame hands visit the whole frame of an item that stands under a key
+// itself. The frame is valid until visit returns.
+func visitFrame(txn *badger.Txn, key string, item *badger.Item, visit func(frame []byte) error) error {
+	return item.Value(func(frame []byte) (err error) {
+		if item.UserMeta() == metaLarge {
+			if frame, err = getLarge(txn, key, frame); err != nil {
+				return err
+			}
+		}
+		return visit(frame)
+	})
+}
+
 // getLarge returns the frame of a large value, one that does not agree with its
 // checksum if it is gone.
 func getLarge(txn *badger.Txn, key string, head []byte) ([]byte, error) {

@@ -208,15 +208,7 @@ func eachDocument(ctx context.Context, txn *badger.Txn, visit func(key string, f
 			return err
 		}
 		key := string(it.Item().Key()[1:])
-		err := it.Item().Value(func(frame []byte) (err error) {
-			if it.Item().UserMeta() == metaLarge {
-				frame, err = getLarge(txn, key, frame)
-			}
-			if err != nil {
-				return err
-			}
-			return visit(key, frame)
-		})
+		err := visitFrame(txn, key, it.Item(), func(frame []byte) error { return visit(key, frame) })
 		if err != nil {
 			return err
 		}

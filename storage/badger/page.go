@@ -1,6 +1,8 @@
 package badger
 
 import (
+	"errors"
+
 	"github.com/dgraph-io/badger/v4"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/engine"
@@ -64,15 +66,28 @@ type page struct {
 
 func (p *page) addItem(key string, item *badger.Item) (size int, err error) {
 	before := p.bytes
-	err = item.Value(func(frame []byte) (err error) {
-		if item.UserMeta() == metaLarge {
-			if frame, err = getLarge(p.txn, key, frame); err != nil {
-				return err
+	err = visitFrame(p.txn, key, item, func(frame []byte) error { return p.add(key, frame) })
+	return p.bytes - before, err
+}
+
+// addHit adds the document of a hit if it is there and, to be verified,
+// satisfies q. A damaged one is an error, not a miss.
+func (p *page) addHit(q storage.Query, key string, verify bool) error {
+	item, err := p.txn.Get(dataKey(key))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return visitFrame(p.txn, key, item, func(frame []byte) error {
+		if verify {
+			if _, document, ok := engine.Unseal(key, frame); ok && !q.Match(key, document) {
+				return nil
 			}
 		}
 		return p.add(key, frame)
 	})
-	return p.bytes - before, err
 }
 
 func (p *page) add(key string, frame []byte) error {

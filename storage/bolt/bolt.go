@@ -23,6 +23,16 @@
 //
 // [storage.None] is Process without the sync on Close.
 //
+// # Speed
+//
+// Writes of one moment share a commit and its syncs. A commit of 15 documents
+// of 1 KiB with random keys costs bbolt three to four times what one of them
+// costs, because it writes a page or more for each: that is the limit of what
+// sharing gains.
+//
+// Find reads each document by its key, which in bbolt takes about three times
+// as long as stepping to the next document of a scan.
+//
 // # Format
 //
 // See format.go for the file's buckets.
@@ -167,16 +177,13 @@ func (s *Store) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Ent
 		}
 		err = s.view(ctx, func(tx *bbolt.Tx) error {
 			index, data := tx.Bucket(bucketIndex), tx.Bucket(bucketData).Cursor()
-			hits := plan.Next(func() engine.Cursor { return cursor{index.Cursor()} }, n)
-			more = len(hits) == n
-			p := page{items: make([]item, 0, len(hits)), entries: make([]storage.Entry, 0, len(hits))}
-			for _, hit := range hits {
+			p := page{items: make([]item, 0, n), entries: make([]storage.Entry, 0, n)}
+			for hit := range plan.Hits(func() engine.Cursor { return cursor{index.Cursor()} }) {
 				key, frame := data.Seek([]byte(hit.Key))
-				if string(key) != hit.Key || hit.Verify && !matches(q, hit.Key, frame) {
-					continue
+				if string(key) == hit.Key && (!hit.Verify || matches(q, hit.Key, frame)) {
+					p.add(key, frame)
 				}
-				if p.add(key, frame); p.bytes > engine.PageBytes {
-					plan.Back(hit.Key)
+				if n--; n == 0 || p.bytes > engine.PageBytes {
 					more = true
 					break
 				}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stratamem/strata/storage/engine"
 )
@@ -108,6 +110,34 @@ func TestGroupHandsOver(t *testing.T) {
 		}
 		if err := <-second; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestGroupGathers: writers who come again and again share all their commits,
+// not every other one.
+func TestGroupGathers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const writers, each = 8, 50
+		commits := 0
+		group := engine.NewGroup(1000, func(int) int { return 1 }, func(batch []int) []error {
+			time.Sleep(8 * time.Millisecond)
+			commits++
+			return make([]error, len(batch))
+		})
+		var all sync.WaitGroup
+		for range writers {
+			all.Go(func() {
+				for n := range each {
+					if err := group.Do(t.Context(), n); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if mean := float64(writers*each) / float64(commits); mean < 6 {
+			t.Errorf("%.1f requests of %d writers in a commit, want 6", mean, writers)
 		}
 	})
 }

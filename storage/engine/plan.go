@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"iter"
 	"slices"
 	"strings"
 
@@ -45,9 +46,42 @@ func NewPlan(q storage.Query) *Plan {
 	return p
 }
 
+// Hits returns the hits that were not taken yet, in key order; after a break the
+// next call goes on. cursor makes a cursor over the index as it is now.
+func (p *Plan) Hits(cursor func() Cursor) iter.Seq[Hit] {
+	return func(yield func(Hit) bool) {
+		lists := p.lists(cursor)
+		from := p.q.Prefix
+		if p.after != "" {
+			from = p.after + "\x00" // the key that comes right after
+		}
+		for {
+			hit, ok := meet(lists, from)
+			if !ok || !strings.HasPrefix(hit.Key, p.q.Prefix) {
+				return
+			}
+			p.after = hit.Key
+			if !yield(hit) {
+				return
+			}
+			from = hit.Key + "\x00"
+		}
+	}
+}
+
 // Next returns up to n more hits, in key order; fewer than n are the last.
-// cursor makes a cursor over the index as it is now.
 func (p *Plan) Next(cursor func() Cursor, n int) []Hit {
+	hits := make([]Hit, 0, n)
+	for hit := range p.Hits(cursor) {
+		if hits = append(hits, hit); len(hits) == n {
+			break
+		}
+	}
+	return hits
+}
+
+// lists opens the conditions.
+func (p *Plan) lists(cursor func() Cursor) []posting {
 	lists := make([]posting, 0, len(p.fields)+1)
 	for _, field := range p.fields {
 		value := p.q.Equal[field]
@@ -64,21 +98,7 @@ func (p *Plan) Next(cursor func() Cursor, n int) []Hit {
 		lists = append(lists, &list{hits: p.ranged, stale: p.stale})
 		p.stale = true
 	}
-	from := p.q.Prefix
-	if p.after != "" {
-		from = p.after + "\x00" // the key that comes right after
-	}
-	hits := make([]Hit, 0, n)
-	for len(hits) < n {
-		hit, ok := meet(lists, from)
-		if !ok || !strings.HasPrefix(hit.Key, p.q.Prefix) {
-			break
-		}
-		hits = append(hits, hit)
-		p.after = hit.Key
-		from = hit.Key + "\x00"
-	}
-	return hits
+	return lists
 }
 
 // Back makes the next page begin after key, one of the hits, because an engine
