@@ -103,23 +103,28 @@ func openSegment(root string, no uint64, base bool) (*segment, error) {
 }
 
 // createSegment makes a segment that is empty, or replaces one that never was
-// used.
-func createSegment(root string, no uint64, sync bool) (*segment, error) {
+// used. It is put there whole: a segment without its head is damage.
+func createSegment(root string, no uint64, sync bool) error {
 	path := segmentPath(root, no, false)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	temp := filepath.Join(root, tempDir, tempPrefix+randomName()+"log")
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	_, err = f.WriteString(segmentMagic)
 	if err == nil && sync {
-		if err = f.Sync(); err == nil {
-			err = syncDir(filepath.Dir(path))
-		}
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(temp, path)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return errors.Join(err, os.Remove(temp))
 	}
-	return &segment{no: no, f: f, fd: f.Fd(), size: int64(len(segmentMagic)), refs: 1}, nil
+	if sync {
+		return syncDir(filepath.Dir(path))
+	}
+	return nil
 }
 
 func syncDir(path string) error {

@@ -309,11 +309,7 @@ func (s *Store) openLog() (position, error) {
 		return position{}, fmt.Errorf("open %s: %w", s.root, engine.DiskError(err))
 	}
 	if len(numbers) == 0 {
-		g, err := createSegment(s.root, base+1, s.opts.Durability == storage.Full)
-		if err != nil {
-			return position{}, fmt.Errorf("create log: %w", engine.DiskError(err))
-		}
-		if err := g.f.Close(); err != nil {
+		if err := createSegment(s.root, base+1, s.opts.Durability == storage.Full); err != nil {
 			return position{}, fmt.Errorf("create log: %w", engine.DiskError(err))
 		}
 		numbers = []uint64{base + 1}

@@ -420,11 +420,7 @@ func (s *Store) roll(anyhow bool) error {
 		return nil
 	}
 	next := s.at.segment + 1
-	g, err := createSegment(s.root, next, s.opts.Durability == storage.Full)
-	if err != nil {
-		return fmt.Errorf("write log: %w", engine.DiskError(err))
-	}
-	if err := g.f.Close(); err != nil {
+	if err := createSegment(s.root, next, s.opts.Durability == storage.Full); err != nil {
 		return fmt.Errorf("write log: %w", engine.DiskError(err))
 	}
 	return s.mark(change{kind: opNext, seq: next})
