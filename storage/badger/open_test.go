@@ -151,6 +151,8 @@ func TestOpenErrors(t *testing.T) {
 		{"older badger", manifest(func(b []byte) []byte { b[7]--; return b }), storage.ErrFormat, "badger version 7"},
 		{"not badger's manifest", manifest(flip(0)), storage.ErrFormat, "not badger's"},
 		{"manifest cut", manifest(func(b []byte) []byte { return b[:5] }), storage.ErrCorrupt, "cut short"},
+		{"manifest cut at an entry", manifest(func(b []byte) []byte { return b[:8] }), storage.ErrCorrupt, "cut short"},
+		{"manifest cut in an entry", manifest(func(b []byte) []byte { return b[:16] }), storage.ErrCorrupt, "cut short"},
 		{"manifest flipped", manifest(flip(-2)), storage.ErrCorrupt, "checksum"},
 		{"manifest missing", func(t *testing.T, dir string) {
 			if err := os.Remove(filepath.Join(dir, "MANIFEST")); err != nil {

@@ -122,7 +122,17 @@ func (s *Store) probe() error {
 	if err != nil {
 		return bad(badger.ManifestFilename, err.Error())
 	}
-	if info, err := f.Stat(); err == nil && end < info.Size() {
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("open %s: %w", s.path, diskError(err))
+	}
+	logs, tables := s.files("*.mem"), s.files("*.sst")
+	// What a crash leaves torn is in a log too, or in older tables. A store
+	// without logs was closed, and what is torn or missing now was whole.
+	if len(logs) == 0 && (end < info.Size() || len(manifest.Tables) == 0 && len(tables) > 0) {
+		return bad(badger.ManifestFilename, "the file was cut short or overwritten at its end")
+	}
+	if end < info.Size() {
 		s.opts.Logger.Warn("the list of files ends in a torn entry, which is dropped", "store", s.path, "bytes", info.Size()-end)
 	}
 	for id := range manifest.Tables {
@@ -143,12 +153,23 @@ func (s *Store) probe() error {
 	return nil
 }
 
+// files are the names of the files of the store that match a pattern. A
+// directory that cannot be read has been found out before.
+func (s *Store) files(pattern string) (names []string) {
+	dir, _ := os.ReadDir(s.path)
+	for _, e := range dir {
+		if ok, _ := filepath.Match(pattern, e.Name()); ok {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
 // probeClosed refuses a store with a write-ahead log: to read it badger must
 // write.
 func (s *Store) probeClosed() error {
-	logs, err := filepath.Glob(filepath.Join(s.path, "*.mem"))
-	if err != nil || len(logs) == 0 {
-		return err
+	if len(s.files("*.mem")) == 0 {
+		return nil
 	}
 	return fmt.Errorf("open %s: was not closed: open it for writing once: %w", s.path, storage.ErrReadOnly)
 }
