@@ -4,27 +4,33 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/bolt"
 	"github.com/stratamem/strata/storage/storagetest"
 )
 
-func engine(d storage.Durability) storagetest.Engine {
-	return storagetest.Engine{
-		Name: "bolt",
-		Open: func(ctx context.Context, dir string) (storage.Adapter, error) {
-			s, err := bolt.Open(ctx, filepath.Join(dir, "store.db"), &bolt.Options{Durability: d})
-			if err != nil {
-				return nil, err
-			}
-			return s, nil
-		},
+// openAt returns what opens a store with a durability.
+func openAt(d storage.Durability) func(context.Context, string) (storage.Adapter, error) {
+	return func(ctx context.Context, dir string) (storage.Adapter, error) {
+		s, err := bolt.Open(ctx, filepath.Join(dir, "store.db"), &bolt.Options{Durability: d, LockWait: time.Second})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
 	}
 }
 
-func TestContract(t *testing.T) { storagetest.Run(t, engine(storage.Process)) }
+func TestContract(t *testing.T) {
+	storagetest.Run(t, storagetest.Engine{
+		Name:  "bolt",
+		Open:  openAt(storage.Process),
+		Full:  openAt(storage.Full),
+		Files: []string{"store.db"},
+	})
+}
 
-func FuzzContract(f *testing.F) { storagetest.Fuzz(f, engine(storage.None)) }
-
-func TestFullIsSynced(t *testing.T) { storagetest.Synced(t, engine(storage.Full)) }
+func FuzzContract(f *testing.F) {
+	storagetest.Fuzz(f, storagetest.Engine{Name: "bolt", Open: openAt(storage.None)})
+}

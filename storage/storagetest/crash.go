@@ -1,16 +1,13 @@
 package storagetest
 
 import (
-	"bufio"
-	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,150 +17,121 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// The crash suite runs the test binary again as a child, which runs the same
-// subtest and sees by these variables that it is one. It writes and says on
-// its standard output what was acknowledged, until it is killed.
 const (
-	childDir  = "STRATA_CRASH_DIR"
-	childName = "STRATA_CRASH_TEST"
-	// killsName sets how often a child is killed; the default is 20.
+	// killsName sets how often a child is killed at random.
 	killsName = "STRATA_KILLS"
 
 	crashWriters = 4
-	crashKept    = 5 // batches whose documents a writer keeps
+	crashKept    = 5             // batches whose documents a writer keeps
+	crashBatches = crashKept + 2 // with one that removes, and one after Compact
 	// openBound is how long opening may take after a crash.
 	openBound = 10 * time.Second
 )
 
 func crashCases() []testCase {
-	return []testCase{{name: "crash", run: crash, durable: true, needs: []string{"Batcher"}}}
+	return []testCase{
+		{name: "crash-at-random", run: crashAtRandom, durable: true},
+		{name: "crash-at-every-system-call", run: crashAtEveryCall, durable: true},
+	}
 }
 
-// crash kills a process that writes, at random instants, and looks at what it
-// left: every acknowledged batch, no half batch, an index that agrees with the
-// documents. Set STRATA_KILLS for more kills than 20.
-func crash(t *testing.T, e Engine) {
-	if os.Getenv(childName) == t.Name() {
-		crashChild(e, os.Getenv(childDir))
-	}
-	kills := 20
+// kills is how often a child is killed at random: STRATA_KILLS, or else 200, or
+// 20 with -short.
+func kills() int {
 	if n, err := strconv.Atoi(os.Getenv(killsName)); err == nil && n > 0 {
-		kills = n
+		return n
+	}
+	if testing.Short() {
+		return 20
+	}
+	return 200
+}
+
+// crashAtRandom kills a process in which several goroutines write, at random
+// instants, and looks at what it left.
+func crashAtRandom(t *testing.T, e Engine) {
+	if dir, ok := childOf(t); ok {
+		writeUntilKilled(e, dir)
 	}
 	seed := rand.Uint64()
-	t.Logf("%d kills, seed %d", kills, seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	var dir string
-	var acked [crashWriters]int
+	var acked []int
 	total := 0
-	for kill := range kills {
+	for kill := range kills() {
 		if kill%5 == 0 { // the making of a store is to be hit too
-			dir, acked = t.TempDir(), [crashWriters]int{}
+			dir, acked = t.TempDir(), make([]int, crashWriters)
 		}
 		// In most rounds the clock starts when the child has begun to write.
 		fromStart := rnd.IntN(5) == 0
-		delay := time.Duration(rnd.IntN(60_000)) * time.Microsecond
-		total += killChild(t, dir, fromStart, delay, &acked)
+		delay := time.Duration(rnd.IntN(40_000)) * time.Microsecond
+		cmd := child(t, dir)
+		var timer *time.Timer
+		begin := sync.OnceFunc(func() { timer = time.AfterFunc(delay, func() { cmd.Process.Kill() }) })
+		started := func() {
+			if fromStart {
+				begin()
+			}
+		}
+		killed := follow(t, cmd, started, func(writer, n int) {
+			begin()
+			acked[writer] = max(acked[writer], n)
+			total++
+		})
+		timer.Stop()
+		if !killed {
+			t.Fatal("child ended by itself")
+		}
 		crashed(t, e, dir, acked)
 		if t.Failed() {
-			t.Fatalf("after kill %d, %v from the start: %t; acknowledged: %v", kill, delay, fromStart, acked)
+			t.Fatalf("seed %d, after kill %d, %v from the start: %t; acknowledged: %v", seed, kill, delay, fromStart, acked)
 		}
 	}
 	if total == 0 {
 		t.Errorf("no batch was acknowledged before any kill")
 	}
-	t.Logf("%d batches acknowledged", total)
+	t.Logf("%d kills, %d batches acknowledged, seed %d", kills(), total, seed)
 }
 
-// child returns a command that runs this test again in a process of its own.
-func child(t *testing.T, dir string, wrap ...string) *exec.Cmd {
-	t.Helper()
-	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+// crashAtEveryCall kills a process before the first system call that changes a
+// file, then another before the second, and so on until one ends alive: between
+// any two steps of making a store, of a commit, of Compact and of Close.
+func crashAtEveryCall(t *testing.T, e Engine) {
+	if dir, ok := childOf(t); ok {
+		writeAndClose(e, dir)
 	}
-	run := "^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$"
-	args := append(wrap, binary, "-test.run="+run, "-test.count=1")
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), childName+"="+t.Name(), childDir+"="+dir)
-	return cmd
-}
-
-// killChild runs a child for a while and notes what it acknowledged.
-func killChild(t *testing.T, dir string, fromStart bool, delay time.Duration, acked *[crashWriters]int) (n int) {
-	t.Helper()
-	cmd := child(t, dir)
-	var problems bytes.Buffer
-	cmd.Stderr = &problems
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	kill := func() { cmd.Process.Kill() }
-	var timer *time.Timer
-	if fromStart {
-		timer = time.AfterFunc(delay, kill)
-	}
-	for lines := bufio.NewReader(out); ; {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			if err != io.EOF && !errors.Is(err, os.ErrClosed) {
-				t.Errorf("read from the child: %v", err)
+	for n := 1; ; n++ {
+		dir, acked := t.TempDir(), make([]int, 1)
+		killed, calls := followCalls(t, child(t, dir), n, func(writer, n int) { acked[writer] = n })
+		crashed(t, e, dir, acked)
+		if t.Failed() {
+			t.Fatalf("before system call %d, killed: %t; acknowledged: %v", n, killed, acked)
+		}
+		if !killed {
+			t.Logf("%d kills", n-1)
+			if acked[0] != crashBatches || calls < acked[0] {
+				t.Errorf("%d batches acknowledged in %d system calls", acked[0], calls)
 			}
-			break
+			return
 		}
-		var writer, batch int
-		if _, err := fmt.Sscanf(line, "ack %d %d\n", &writer, &batch); err != nil {
-			problems.WriteString(line)
-			continue
-		}
-		if timer == nil {
-			timer = time.AfterFunc(delay, kill)
-		}
-		acked[writer] = max(acked[writer], batch)
-		n++
 	}
-	err = cmd.Wait()
-	if timer != nil {
-		timer.Stop()
-	}
-	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.Exited() {
-		t.Fatalf("child ended by itself: %v\n%s", err, problems.String())
-	}
-	return n
 }
 
-// crashChild writes until it is killed.
-func crashChild(e Engine, dir string) {
+// writeUntilKilled is the child of crashAtRandom.
+func writeUntilKilled(e Engine, dir string) {
 	ctx := context.Background()
-	fail := func(err error) {
-		fmt.Fprintln(os.Stderr, "child:", err)
-		os.Exit(3)
-	}
-	a, err := e.Open(ctx, dir)
-	if err != nil {
-		fail(err)
-	}
+	a := openChild(e.Open, dir)
 	if err := storage.EnsureIndex(ctx, a, "writer", "n"); err != nil {
 		fail(err)
 	}
 	var wg sync.WaitGroup
 	for w := range crashWriters {
 		wg.Go(func() {
-			last, err := a.Get(ctx, crashLast(w))
-			if err != nil && !errors.Is(err, storage.ErrNotFound) {
-				fail(err)
-			}
-			n, _ := strconv.Atoi(string(last))
-			for {
-				n++
-				if err := storage.Apply(ctx, a, crashBatch(w, n)...); err != nil {
+			for n := reached(a, e, w) + 1; ; n++ {
+				if err := e.write(a, w, n); err != nil {
 					fail(err)
 				}
-				fmt.Fprintf(os.Stdout, "ack %d %d\n", w, n)
+				acknowledge(w, n)
 				if w == 0 && n%50 == 0 && e.has("Compacter") {
 					if err := storage.Compact(ctx, a); err != nil {
 						fail(err)
@@ -175,14 +143,38 @@ func crashChild(e Engine, dir string) {
 	wg.Wait()
 }
 
+// writeAndClose is the child of crashAtEveryCall. It makes as few batches as
+// have every kind of step.
+func writeAndClose(e Engine, dir string) {
+	ctx := context.Background()
+	a := openChild(e.strongest(), dir)
+	err := storage.EnsureIndex(ctx, a, "writer", "n")
+	for n := 1; err == nil && n <= crashBatches; n++ {
+		if err = e.write(a, 0, n); err == nil {
+			acknowledge(0, n)
+		}
+		if n == crashKept+1 && err == nil && e.has("Compacter") {
+			err = storage.Compact(ctx, a)
+		}
+	}
+	if err = errors.Join(err, a.Close()); err != nil {
+		fail(err)
+	}
+	os.Exit(0)
+}
+
 func crashLast(w int) string        { return fmt.Sprintf("_crash/last/%d", w) }
 func crashItem(w, n int) string     { return fmt.Sprintf("_crash/item/%d/%08d", w, n) }
 func crashDocument(w, n int) string { return fmt.Sprintf("crash/%d-%08d", w, n) }
 
-// crashBatch is the batch n of a writer: a document and a record come, those
-// of an older batch go, and a record says that it was made.
-func crashBatch(w, n int) []storage.Op {
+// batch is the batch n of a writer: a document and a record come, those of an
+// older batch go, and a record says that it was made. For an engine without
+// batches it is one document that is replaced.
+func (e Engine) batch(w, n int) []storage.Op {
 	document := fmt.Appendf(nil, `{"writer":"%d","n":"%d","pad":%q}`, w, n, strings.Repeat("x", n%2000))
+	if !e.has("Batcher") {
+		return []storage.Op{storage.Put(crashDocument(w, 0), document)}
+	}
 	ops := []storage.Op{
 		storage.Put(crashDocument(w, n), document),
 		storage.Put(crashItem(w, n), document),
@@ -194,48 +186,90 @@ func crashBatch(w, n int) []storage.Op {
 	return ops
 }
 
-// crashed looks at a store that was left by a killed process.
-func crashed(t *testing.T, e Engine, dir string, acked [crashWriters]int) {
+// write makes the batch n of a writer.
+func (e Engine) write(a storage.Adapter, w, n int) error {
+	ops := e.batch(w, n)
+	if !e.has("Batcher") {
+		return a.Set(context.Background(), ops[0].Key, ops[0].Value)
+	}
+	return storage.Apply(context.Background(), a, ops...)
+}
+
+// state is what a writer's first n batches leave.
+func (e Engine) state(w, n int) map[string]string {
+	content := map[string]string{}
+	for i := max(1, n-crashKept); i <= n; i++ {
+		for _, op := range e.batch(w, i) {
+			if delete(content, op.Key); !op.Delete {
+				content[op.Key] = string(op.Value)
+			}
+		}
+	}
+	return content
+}
+
+// reached is the last batch of a writer that the store has; 0 if it has none.
+func reached(a storage.Adapter, e Engine, w int) int {
+	if !e.has("Batcher") {
+		value, _ := a.Get(context.Background(), crashDocument(w, 0))
+		var document struct {
+			N int `json:",string"`
+		}
+		_ = json.Unmarshal(value, &document)
+		return document.N
+	}
+	value, _ := a.Get(context.Background(), crashLast(w))
+	n, _ := strconv.Atoi(string(value))
+	return n
+}
+
+// crashed looks at a store that was left by a killed process: every
+// acknowledged batch is there, no half batch, an index that agrees with the
+// documents, and the store goes on.
+func crashed(t *testing.T, e Engine, dir string, acked []int) {
 	t.Helper()
-	ctx := t.Context()
 	start := time.Now()
-	a, err := e.Open(ctx, dir)
+	a, err := e.Open(t.Context(), dir)
 	if err != nil {
 		t.Fatalf("Open after a kill: %v", err)
 	}
-	defer a.Close()
 	if took := time.Since(start); took > openBound {
 		t.Errorf("Open after a kill took %v", took)
 	}
-	sound(t, e, a)
-	wantKeys := []string{}
-	for w := range crashWriters {
-		value, err := a.Get(ctx, crashLast(w))
-		if err != nil && !errors.Is(err, storage.ErrNotFound) {
-			t.Fatal(err)
+	got := make([]int, len(acked))
+	for w := range acked {
+		if got[w] = reached(a, e, w); got[w] < acked[w] {
+			t.Errorf("writer %d: batch %d was acknowledged, the store has %d", w, acked[w], got[w])
 		}
-		last, _ := strconv.Atoi(string(value))
-		if last < acked[w] {
-			t.Errorf("writer %d: batch %d was acknowledged, the store has %d", w, acked[w], last)
-		}
-		if last == 0 {
-			continue
-		}
-		wantKeys = append(wantKeys, crashLast(w))
-		var documents []string
-		for n := max(1, last-crashKept+1); n <= last; n++ {
-			batch := crashBatch(w, n)
-			for _, op := range batch[:2] {
-				want(t, a, op.Key, string(op.Value))
-				wantKeys = append(wantKeys, op.Key)
-			}
-			documents = append(documents, crashDocument(w, n))
-		}
-		if err := storage.EnsureIndex(ctx, a, "writer", "n"); err != nil {
-			t.Fatal(err)
-		}
-		wantFound(t, a, storage.Query{Equal: fields{"writer": strconv.Itoa(w)}}, documents...)
 	}
-	slices.Sort(wantKeys)
-	diff(t, "keys", list(t, a, ""), wantKeys)
+	wantState(t, e, a, got)
+	set(t, a, "_crash/after", "")
+	remove(t, a, "_crash/after")
+	if err := a.Close(); err != nil {
+		t.Errorf("Close after a kill: %v", err)
+	}
+}
+
+// wantState checks that a store holds the writers' first batches and nothing
+// else, whichever way it is asked.
+func wantState(t *testing.T, e Engine, a storage.Adapter, batches []int) {
+	t.Helper()
+	content := map[string]string{}
+	for w, n := range batches {
+		maps.Copy(content, e.state(w, n))
+	}
+	diff(t, "keys", list(t, a, ""), sortedKeys(content))
+	for key, value := range content {
+		want(t, a, key, value)
+	}
+	declare(t, a, "writer", "n")
+	for w, n := range batches {
+		for _, q := range []storage.Query{
+			{Equal: fields{"writer": strconv.Itoa(w)}},
+			{Equal: fields{"writer": strconv.Itoa(w)}, Range: &storage.Range{Field: "n", From: strconv.Itoa(n)}},
+		} {
+			wantFound(t, a, q, naiveFind(content, q)...)
+		}
+	}
+	sound(t, e, a)
 }

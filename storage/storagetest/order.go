@@ -17,6 +17,8 @@ func orderCases() []testCase {
 		{name: "scan", run: scan},
 		{name: "scan-options", run: scanOptions},
 		{name: "write-in-the-loop", run: writeInTheLoop},
+		{name: "use-in-the-loop", run: useInTheLoop},
+		{name: "close-in-the-loop", run: closeInTheLoop},
 		{name: "stop-and-repeat", run: stopAndRepeat},
 		{name: "scoped", run: scoped},
 	}
@@ -167,6 +169,91 @@ func writeInTheLoop(t *testing.T, e Engine) {
 		t.Errorf("Find yields %d documents of 100", n)
 	}
 	sound(t, e, a)
+}
+
+// useInTheLoop makes every other call while a sequence is at rest: none waits
+// for it to end.
+func useInTheLoop(t *testing.T, e Engine) {
+	a := e.open(t)
+	keys := fill(t, e, a, 200)
+	declare(t, a, "even")
+	set(t, a, "doc/a", `{"f":"1"}`)
+	inside := func(what string) {
+		t.Helper()
+		for name, err := range calls(t.Context(), e, a) {
+			if err != nil && !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, storage.ErrInvalid) {
+				t.Errorf("%s in a %s: %v", name, what, err)
+			}
+		}
+		set(t, a, "doc/a", `{"f":"1"}`)
+	}
+	listed := 0
+	for _, err := range a.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if listed++; listed%100 == 1 {
+			inside("List")
+		}
+	}
+	if listed < len(keys) {
+		t.Errorf("List yields %d keys of %d", listed, len(keys))
+	}
+	for _, what := range []string{"Scan", "Find"} {
+		seq := storage.Scan(t.Context(), a, "fill/", nil)
+		if what == "Find" {
+			seq = storage.Find(t.Context(), a, storage.Query{Prefix: "fill/"})
+		}
+		n := 0
+		for _, err := range seq {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; n%100 == 1 {
+				inside(what)
+			}
+		}
+		if n != 200 {
+			t.Errorf("%s yields %d entries of 200", what, n)
+		}
+	}
+	sound(t, e, a)
+}
+
+// closeInTheLoop closes the store while a sequence is at rest. Close does not
+// wait for it, and it does not go on as if nothing had been.
+func closeInTheLoop(t *testing.T, e Engine) {
+	for _, what := range []string{"List", "Scan", "Find"} {
+		a := e.open(t)
+		keys := fill(t, e, a, 3000)
+		n, last := 0, error(nil)
+		step := func(err error) {
+			if n++; n == 1 {
+				if err := a.Close(); err != nil {
+					t.Errorf("Close in a %s: %v", what, err)
+				}
+			}
+			last = err
+		}
+		switch what {
+		case "List":
+			for _, err := range a.List(t.Context(), "") {
+				step(err)
+			}
+		case "Scan":
+			for _, err := range storage.Scan(t.Context(), a, "", nil) {
+				step(err)
+			}
+		case "Find":
+			for _, err := range storage.Find(t.Context(), a, storage.Query{}) {
+				step(err)
+			}
+		}
+		// What was read before may still come.
+		if last == nil && n < len(keys)/2 || last != nil && !errors.Is(last, storage.ErrClosed) {
+			t.Errorf("%s in which the store was closed: %d entries, then %v", what, n, last)
+		}
+	}
 }
 
 func stopAndRepeat(t *testing.T, e Engine) {

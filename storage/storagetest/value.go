@@ -2,11 +2,9 @@ package storagetest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stratamem/strata/storage"
@@ -23,7 +21,6 @@ func valueCases() []testCase {
 		{name: "refused-values", run: refusedValues},
 		{name: "numbers-are-kept", run: numbersAreKept},
 		{name: "ownership", run: ownership},
-		{name: "concurrent-use", run: concurrentUse},
 		{name: "reopen", run: reopen, durable: true},
 	}
 }
@@ -293,6 +290,14 @@ func ownership(t *testing.T, e Engine) {
 			spoil(e.Value)
 		}
 		want(t, a, key, `{"n":1}`)
+		if e.has("Versioner") {
+			got, _, err := storage.GetVersion(t.Context(), a, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spoil(got)
+			want(t, a, key, `{"n":1}`)
+		}
 	}
 	if e.has("Batcher") {
 		value := []byte(`{"n":2}`)
@@ -314,34 +319,6 @@ func ownership(t *testing.T, e Engine) {
 	for i, e := range seen {
 		diff(t, e.Key, string(e.Value), fmt.Sprintf("record %d", i))
 	}
-}
-
-func concurrentUse(t *testing.T, e Engine) {
-	a := e.open(t)
-	var wg sync.WaitGroup
-	for w := range 8 {
-		wg.Go(func() {
-			for i := range 20 {
-				key, value := fmt.Sprintf("doc/%d-%d", w, i), fmt.Sprintf(`{"w":%d,"i":%d}`, w, i)
-				set(t, a, key, value)
-				want(t, a, key, value) // a writer reads its own writes
-				for _, err := range a.List(context.Background(), fmt.Sprintf("doc/%d", (w+1)%8)) {
-					if err != nil {
-						t.Errorf("List: %v", err)
-					}
-				}
-				if i%3 == 0 {
-					remove(t, a, key)
-					wantGone(t, a, key)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if got := len(list(t, a, "doc/")); got != 8*13 {
-		t.Errorf("%d documents, want %d", got, 8*13)
-	}
-	sound(t, e, a)
 }
 
 func reopen(t *testing.T, e Engine) {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/storagetest"
@@ -13,23 +14,32 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-func engine(d storage.Durability) storagetest.Engine {
-	return storagetest.Engine{
-		Name: "vault",
-		Open: func(ctx context.Context, dir string) (storage.Adapter, error) {
-			s, err := vault.Open(ctx, filepath.Join(dir, "vault"), &vault.Options{Durability: d, Logger: quiet})
-			if err != nil {
-				return nil, err
-			}
-			return s, nil
-		},
-		TornReads: true,
-		Journal:   "/_data/log/",
+// openAt returns what opens a vault with a durability.
+func openAt(d storage.Durability) func(context.Context, string) (storage.Adapter, error) {
+	return func(ctx context.Context, dir string) (storage.Adapter, error) {
+		opts := &vault.Options{Durability: d, Logger: quiet, LockWait: time.Minute}
+		s, err := vault.Open(ctx, filepath.Join(dir, "vault"), opts)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
 	}
 }
 
-func TestContract(t *testing.T) { storagetest.Run(t, engine(storage.Process)) }
+func TestContract(t *testing.T) {
+	storagetest.Run(t, storagetest.Engine{
+		Name:      "vault",
+		Open:      openAt(storage.Process),
+		Full:      openAt(storage.Full),
+		Journal:   "/_data/log/",
+		Shared:    true,
+		TornReads: true,
+		// The files of documents are people's, and the log has no say in them.
+		Files: []string{"vault/_data/log/*", "vault/_data/end"},
+		Logs:  []string{"vault/_data/log/*.log"},
+	})
+}
 
-func FuzzContract(f *testing.F) { storagetest.Fuzz(f, engine(storage.None)) }
-
-func TestFullIsSynced(t *testing.T) { storagetest.Synced(t, engine(storage.Full)) }
+func FuzzContract(f *testing.F) {
+	storagetest.Fuzz(f, storagetest.Engine{Name: "vault", Open: openAt(storage.None), TornReads: true})
+}

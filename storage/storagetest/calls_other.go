@@ -1,0 +1,13 @@
+//go:build !(linux && (amd64 || arm64))
+
+package storagetest
+
+import (
+	"errors"
+	"os/exec"
+)
+
+// killAtCall is [errors.ErrUnsupported] here.
+func killAtCall(*exec.Cmd, int) (killed bool, calls, status int, err error) {
+	return false, 0, 0, errors.ErrUnsupported
+}

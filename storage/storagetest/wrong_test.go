@@ -1,0 +1,332 @@
+package storagetest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/mem"
+)
+
+// letOthersRun gives others the time to do what must not happen in between.
+func letOthersRun() {
+	for range 200 {
+		runtime.Gosched()
+	}
+}
+
+// Each type here is a store in memory that does one thing wrong.
+
+type getsAgain struct { // every Get returns the same slice
+	*mem.Store
+	mu   sync.Mutex
+	last map[string][]byte
+}
+
+func (s *getsAgain) Get(ctx context.Context, key string) ([]byte, error) {
+	value, err := s.Store.Get(ctx, key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.last[key]) != len(value) {
+		s.last[key] = value
+	}
+	return s.last[key], err
+}
+
+type keepsValue struct { // a Get returns the slice that was set
+	*mem.Store
+	mu   sync.Mutex
+	last map[string][]byte
+}
+
+func (s *keepsValue) Set(ctx context.Context, key string, value []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last[key] = value
+	return s.Store.Set(ctx, key, value)
+}
+
+func (s *keepsValue) Get(ctx context.Context, key string) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, err := s.Store.Get(ctx, key)
+	if last, ok := s.last[key]; ok && err == nil {
+		value = last
+	}
+	return slices.Clone(value), err
+}
+
+type listsBackwards struct{ *mem.Store }
+
+func (s listsBackwards) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for entry, err := range s.Scan(ctx, prefix, &storage.ScanOptions{Reverse: true}) {
+			if !yield(entry.Key, err) {
+				return
+			}
+		}
+	}
+}
+
+type listsDirectories struct{ *mem.Store } // a prefix ends with a segment
+
+func (s listsDirectories) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return s.Store.List(ctx, prefix[:strings.LastIndexByte(prefix, '/')+1])
+}
+
+type deletesStrictly struct{ *mem.Store } // deleting what is absent is an error
+
+func (s deletesStrictly) Delete(ctx context.Context, key string) error {
+	if _, err := s.Get(ctx, key); err != nil {
+		return err
+	}
+	return s.Store.Delete(ctx, key)
+}
+
+type roundsNumbers struct{ *mem.Store }
+
+func (s roundsNumbers) Set(ctx context.Context, key string, value []byte) error {
+	var fields map[string]any
+	if storage.IsDocument(key) && json.Unmarshal(value, &fields) == nil {
+		value, _ = json.Marshal(fields)
+	}
+	return s.Store.Set(ctx, key, value)
+}
+
+type takesAnything struct{ *mem.Store } // values that break a rule are mended
+
+func (s takesAnything) Set(ctx context.Context, key string, value []byte) error {
+	if storage.ValidateKey(key) == nil && storage.ValidateEntry(key, value) != nil {
+		value = []byte(`{}`)
+	}
+	return s.Store.Set(ctx, key, value)
+}
+
+type appliesHalf struct{ *mem.Store } // one change after the other
+
+func (s appliesHalf) Apply(ctx context.Context, ops ...storage.Op) error {
+	if err := storage.ValidateOps(ops); err != nil {
+		return err
+	}
+	for _, op := range ops {
+		if err := s.Store.Apply(ctx, op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type appliesVisibly struct{ *mem.Store } // all preconditions, then one change after the other
+
+func (s appliesVisibly) Apply(ctx context.Context, ops ...storage.Op) error {
+	if err := storage.ValidateOps(ops); err != nil {
+		return err
+	}
+	for _, op := range ops {
+		if err := s.Store.Apply(ctx, storage.Op{Key: op.Key, Delete: op.Delete, Value: op.Value}); err != nil {
+			return err
+		}
+		letOthersRun()
+	}
+	return nil
+}
+
+type looksBeforeItWrites struct{ *mem.Store } // others may write in between
+
+func (s looksBeforeItWrites) Apply(ctx context.Context, ops ...storage.Op) error {
+	for i := range ops {
+		_, v, _ := s.GetVersion(ctx, ops[i].Key)
+		if ops[i].Check && ops[i].If != v {
+			return &storage.ConflictError{Key: ops[i].Key}
+		}
+		ops[i].Check = false
+	}
+	letOthersRun()
+	return s.Store.Apply(ctx, ops...)
+}
+
+type namesWrongKey struct{ *mem.Store } // in a conflict
+
+func (s namesWrongKey) Apply(ctx context.Context, ops ...storage.Op) error {
+	err := s.Store.Apply(ctx, ops...)
+	if err != nil && len(ops) > 1 && storage.ValidateOps(ops) == nil {
+		return &storage.ConflictError{Key: ops[0].Key}
+	}
+	return err
+}
+
+type versionsBySize struct{ *mem.Store }
+
+func (s versionsBySize) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
+	value, _, err := s.Store.GetVersion(ctx, key)
+	return value, storage.Version(fmt.Sprintf("v%d", len(value))), err
+}
+
+type readsTwice struct{ *mem.Store } // a value, and then its version
+
+func (s readsTwice) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
+	value, err := s.Get(ctx, key)
+	if err != nil {
+		return nil, "", err
+	}
+	letOthersRun()
+	_, v, err := s.Store.GetVersion(ctx, key)
+	return value, v, err
+}
+
+type indexesLate struct { // Find gives what it gave before
+	*mem.Store
+	mu    sync.Mutex
+	found map[string][]storage.Entry
+}
+
+func (s *indexesLate) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Entry, error] {
+	return func(yield func(storage.Entry, error) bool) {
+		s.mu.Lock()
+		name := fmt.Sprint(q.Equal, q.Prefix, q.Limit)
+		entries, ok := s.found[name]
+		if !ok {
+			for entry, err := range s.Store.Find(ctx, q) {
+				if err != nil {
+					s.mu.Unlock()
+					yield(entry, err)
+					return
+				}
+				entries = append(entries, entry)
+			}
+			s.found[name] = entries
+		}
+		s.mu.Unlock()
+		for _, entry := range entries {
+			if !yield(entry, nil) {
+				return
+			}
+		}
+	}
+}
+
+type findsThenReads struct{ *mem.Store } // what is found is read later, and not looked at again
+
+func (s findsThenReads) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Entry, error] {
+	return func(yield func(storage.Entry, error) bool) {
+		var entries []storage.Entry
+		for entry, err := range s.Store.Find(ctx, q) {
+			if err != nil {
+				yield(entry, err)
+				return
+			}
+			entries = append(entries, entry)
+		}
+		for _, entry := range entries {
+			letOthersRun()
+			value, err := s.Get(ctx, entry.Key)
+			if !yield(storage.Entry{Key: entry.Key, Value: value, Version: entry.Version}, err) {
+				return
+			}
+		}
+	}
+}
+
+type indexesStrings struct{ *mem.Store } // and not the elements of a list
+
+func (s indexesStrings) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Entry, error] {
+	return func(yield func(storage.Entry, error) bool) {
+		for entry, err := range s.Store.Find(ctx, q) {
+			if strings.Contains(string(entry.Value), `:[`) && len(q.Equal) > 0 {
+				continue
+			}
+			if !yield(entry, err) {
+				return
+			}
+		}
+	}
+}
+
+type scansTooFar struct{ *mem.Store } // past the limit
+
+func (s scansTooFar) Scan(ctx context.Context, prefix string, opts *storage.ScanOptions) iter.Seq2[storage.Entry, error] {
+	if opts != nil && opts.Limit > 1 {
+		more := *opts
+		more.Limit++
+		opts = &more
+	}
+	return s.Store.Scan(ctx, prefix, opts)
+}
+
+type locksTheLoop struct { // a List holds a lock while the body of the loop runs
+	*mem.Store
+	mu sync.RWMutex
+}
+
+func (s *locksTheLoop) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		s.Store.List(ctx, prefix)(yield)
+	}
+}
+
+func (s *locksTheLoop) Set(ctx context.Context, key string, value []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Store.Set(ctx, key, value)
+}
+
+type dropsEvents struct{ *mem.Store } // and does not say so
+
+func (s dropsEvents) Watch(ctx context.Context, prefix string) (iter.Seq2[storage.Event, error], error) {
+	events, err := s.Store.Watch(ctx, prefix)
+	return func(yield func(storage.Event, error) bool) {
+		for ev, err := range events {
+			if ev.Kind == storage.EventOverflow {
+				continue
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}, err
+}
+
+type miscounts struct{ *mem.Store } // what was deleted
+
+func (s miscounts) Stats(ctx context.Context) (storage.Stats, error) {
+	st, err := s.Store.Stats(ctx)
+	st.Documents = max(st.Documents, 100)
+	return st, err
+}
+
+type staysOpen struct{ *mem.Store }
+
+func (s staysOpen) Close() error { return nil }
+
+type ignoresTheEnd struct{ *mem.Store } // of a context
+
+func (s ignoresTheEnd) Set(ctx context.Context, key string, value []byte) error {
+	return s.Store.Set(context.WithoutCancel(ctx), key, value)
+}
+
+type snapshotsNothing struct{ *mem.Store } // its snapshot goes on with the store
+
+func (s snapshotsNothing) Snapshot(context.Context) (storage.Adapter, error) {
+	return staysOpen(s), nil
+}
+
+type writesParts struct{ *mem.Store } // a large value comes in two parts
+
+func (s writesParts) Set(ctx context.Context, key string, value []byte) error {
+	if err := s.Store.Set(ctx, key, value); err != nil || storage.IsDocument(key) || len(value) < 2000 {
+		return err
+	}
+	if err := s.Store.Set(ctx, key, value[:len(value)/2]); err != nil {
+		return err
+	}
+	letOthersRun()
+	return s.Store.Set(ctx, key, value)
+}
