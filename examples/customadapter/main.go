@@ -1,3 +1,5 @@
+//go:build unix
+
 // Customadapter runs a memory on a storage engine of its own, see [Tiny]. Its
 // test proves the engine with the suite that proves all others.
 package main
@@ -6,15 +8,22 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
 
 	"github.com/stratamem/strata/layers"
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
+	"github.com/stratamem/strata/storage"
 )
 
 func main() {
 	ctx := context.Background()
-	store := NewTiny()
+	dir, err := os.MkdirTemp("", "tiny")
+	check(err)
+	defer os.RemoveAll(dir)
+	store, err := Open(dir, storage.Full)
+	check(err)
+	defer store.Close()
 	m, err := memory.New(store, []memory.Layer{layers.WorkingMemory(nil)}, nil)
 	check(err)
 	say(ctx, m, "monday", "Please call me Anna.")

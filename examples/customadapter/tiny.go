@@ -1,7 +1,11 @@
+//go:build unix
+
 package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strconv"
@@ -11,14 +15,18 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Tiny is a storage engine: a map under a lock. It has the five methods that
-// every engine has, and the two capabilities that memory needs: batches and
-// versions. Scanning, finding, copying and the rest work on it all the same, by
-// what the functions of package storage do where an engine has no better way.
+// Tiny is a storage engine: a map in memory, and a log of all batches that is
+// read again when the store is opened. It has the five methods that every
+// engine has, and the two capabilities that memory needs: batches and versions.
+// Scanning, finding, copying and the rest work on it all the same, by what the
+// functions of package storage do where an engine has no better way.
+//
+// The log is never made shorter. Its format is in log.go.
 type Tiny struct {
 	mu     sync.RWMutex
 	values map[string]value
-	writes uint64
+	writes uint64 // that were ever made: no version comes twice
+	log    *batchLog
 	closed bool
 }
 
@@ -28,8 +36,20 @@ type value struct {
 	version storage.Version
 }
 
-// NewTiny returns an empty store.
-func NewTiny() *Tiny { return &Tiny{values: make(map[string]value)} }
+// Open opens the store in a directory that exists, and makes it where there is
+// none. With [storage.Full], writes are synced before they return. A store that
+// another process has open is a [*storage.LockedError] at once.
+func Open(dir string, d storage.Durability) (*Tiny, error) {
+	log, err := openLog(dir, d == storage.Full)
+	if err != nil {
+		return nil, err
+	}
+	s := &Tiny{values: make(map[string]value), log: log}
+	if err := log.replay(s.make); err != nil {
+		return nil, errors.Join(err, log.close())
+	}
+	return s, nil
+}
 
 // Get returns the value of key.
 func (s *Tiny) Get(ctx context.Context, key string) ([]byte, error) {
@@ -64,7 +84,7 @@ func (s *Tiny) Delete(ctx context.Context, key string) error {
 	return s.Apply(ctx, storage.Remove(key))
 }
 
-// Apply makes all changes or none.
+// Apply makes all changes or none: one entry of the log is one batch.
 func (s *Tiny) Apply(ctx context.Context, ops ...storage.Op) error {
 	if err := storage.ValidateOps(ops); err != nil {
 		return err
@@ -74,20 +94,33 @@ func (s *Tiny) Apply(ctx context.Context, ops ...storage.Op) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	for _, op := range ops {
+	batch := make([]change, len(ops))
+	for i, op := range ops {
 		if op.Check && s.values[op.Key].version != op.If { // an absent key has the empty version
 			return &storage.ConflictError{Key: op.Key}
 		}
+		batch[i] = change{op.Key, slices.Clone(op.Value), op.Delete}
 	}
-	for _, op := range ops {
-		if op.Delete {
-			delete(s.values, op.Key)
+	if len(batch) == 0 {
+		return nil
+	}
+	if err := s.log.append(batch); err != nil {
+		return fmt.Errorf("apply: %w", err)
+	}
+	s.make(batch)
+	return nil
+}
+
+// make makes the changes of a batch that is in the log.
+func (s *Tiny) make(batch []change) {
+	for _, c := range batch {
+		s.writes++
+		if c.delete {
+			delete(s.values, c.key)
 			continue
 		}
-		s.writes++
-		s.values[op.Key] = value{slices.Clone(op.Value), storage.Version(strconv.FormatUint(s.writes, 10))}
+		s.values[c.key] = value{c.value, storage.Version(strconv.FormatUint(s.writes, 10))}
 	}
-	return nil
 }
 
 // List yields the keys with a prefix, in order, as they were when the loop began.
@@ -130,8 +163,11 @@ func (s *Tiny) keys(ctx context.Context, prefix string) ([]string, error) {
 func (s *Tiny) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
 	s.closed, s.values = true, nil
-	return nil
+	return s.log.close()
 }
 
 // usable says why the store cannot be used now. The lock is held.
