@@ -36,7 +36,8 @@ type Row struct {
 	Unit   string  `json:"unit"`
 }
 
-func newReport(suite string) *Report {
+// NewReport returns a report of a suite, to which its figures are to be added.
+func NewReport(suite string) *Report {
 	return &Report{Suite: suite, Commit: commit(), Go: runtime.Version(), CPU: cpu()}
 }
 

@@ -87,7 +87,7 @@ func Storage(ctx context.Context, opts *StorageOptions) (*Report, error) {
 			return nil, fmt.Errorf("bench storage: a store of %d documents is too small: use 1000 or more", n)
 		}
 	}
-	r := newReport(storageSuite)
+	r := NewReport(storageSuite)
 	for _, n := range o.Sizes {
 		for _, e := range o.Engines {
 			c := &contest{o: &o, r: r, engine: e, n: n}

@@ -50,7 +50,7 @@ func Turn(ctx context.Context, opts *TurnOptions) (*Report, error) {
 	if opts == nil {
 		opts = &TurnOptions{}
 	}
-	r := newReport("turn")
+	r := NewReport("turn")
 	exact, err := tiktoken.New("o200k_base")
 	if err != nil {
 		return nil, fmt.Errorf("bench turn: %w", err)

@@ -1,0 +1,163 @@
+package recall
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stratamem/strata/storage/search"
+)
+
+// Conversation is a conversation of several sessions, with questions about it.
+type Conversation struct {
+	ID        string
+	Turns     []search.Doc // in order; IDs are those of the data set
+	Questions []Question
+}
+
+// Question is a question with the turns that answer it.
+type Question struct {
+	Text     string
+	Category int      // 1 multi-hop, 2 temporal, 3 open-domain, 4 single-hop, 5 adversarial
+	Evidence []string // ids of turns; none if nothing in the conversation answers it
+}
+
+// sample is a conversation in LoCoMo's JSON.
+type sample struct {
+	ID           string                     `json:"sample_id"`
+	Conversation map[string]json.RawMessage `json:"conversation"`
+	QA           []struct {
+		Question string          `json:"question"`
+		Category json.RawMessage `json:"category"`
+		Evidence json.RawMessage `json:"evidence"`
+	} `json:"qa"`
+}
+
+type turn struct {
+	Speaker string `json:"speaker"`
+	ID      string `json:"dia_id"`
+	Text    string `json:"text"`
+	Caption string `json:"blip_caption,omitempty"`
+}
+
+// Load reads a file in the form of LoCoMo (Maharana et al., "Evaluating Very
+// Long-Term Conversational Memory of LLM Agents", 2024): a list of conversations
+// with the keys sample_id, conversation and qa, or one conversation. In
+// conversation, session_N is a list of turns with speaker, dia_id, text and at
+// times blip_caption, the description of a picture that is shared; and
+// session_N_date_time is like "1:56 pm on 8 May, 2023".
+//
+// The turns of a session are a second apart, in order. Evidence that names no
+// turn is left out; "D8:6; D9:17" names two.
+func Load(path string) ([]Conversation, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read data: %w", err)
+	}
+	var samples []sample
+	if err := json.Unmarshal(data, &samples); err != nil {
+		var one sample
+		if json.Unmarshal(data, &one) != nil || one.Conversation == nil {
+			return nil, fmt.Errorf("read data: it is not in the form of LoCoMo: %w", err)
+		}
+		samples = []sample{one}
+	}
+	var list []Conversation
+	for i := range samples {
+		c, err := samples[i].conversation()
+		if err != nil {
+			return nil, fmt.Errorf("read data: conversation %d: %w", i+1, err)
+		}
+		if c.ID == "" {
+			c.ID = strconv.Itoa(i + 1)
+		}
+		list = append(list, c)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("read data: there is no conversation")
+	}
+	return list, nil
+}
+
+var sessionKey = regexp.MustCompile(`^session_(\d+)$`)
+
+func (s *sample) conversation() (Conversation, error) {
+	c := Conversation{ID: s.ID}
+	var numbers []int
+	for key := range s.Conversation {
+		if m := sessionKey.FindStringSubmatch(key); m != nil {
+			n, err := strconv.Atoi(m[1])
+			if err != nil {
+				return c, err
+			}
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	known := make(map[string]bool)
+	for _, n := range numbers {
+		key := "session_" + strconv.Itoa(n)
+		var turns []turn
+		if err := json.Unmarshal(s.Conversation[key], &turns); err != nil {
+			return c, fmt.Errorf("%s: %w", key, err)
+		}
+		var date string
+		if raw, ok := s.Conversation[key+"_date_time"]; ok {
+			if err := json.Unmarshal(raw, &date); err != nil {
+				return c, fmt.Errorf("%s_date_time: %w", key, err)
+			}
+		}
+		start := parseTime(date)
+		for i, t := range turns {
+			if t.ID == "" || known[t.ID] {
+				continue
+			}
+			known[t.ID] = true
+			d := search.Doc{ID: t.ID, Session: key, Speaker: t.Speaker, Text: t.Text}
+			if t.Caption != "" {
+				d.Text += " [" + t.Caption + "]"
+			}
+			if !start.IsZero() {
+				d.Time = start.Add(time.Duration(i) * time.Second)
+			}
+			c.Turns = append(c.Turns, d)
+		}
+	}
+	for _, q := range s.QA {
+		category, _ := strconv.Atoi(strings.Trim(string(q.Category), `"`))
+		c.Questions = append(c.Questions, Question{Text: q.Question, Category: category, Evidence: evidence(q.Evidence, known)})
+	}
+	return c, nil
+}
+
+var turnID = regexp.MustCompile(`D\d+:\d+`)
+
+// evidence finds the ids of turns in whatever names them, each once.
+func evidence(raw json.RawMessage, known map[string]bool) []string {
+	var ids []string
+	for _, id := range turnID.FindAllString(string(raw), -1) {
+		if known[id] && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// parseTime reads a time of a session; it is zero if it is of no known form.
+func parseTime(text string) time.Time {
+	for _, layout := range []string{
+		"3:04 pm on 2 January, 2006", "2 January, 2006", "2006-01-02 15:04:05", time.RFC3339,
+		"2006-01-02", "02.01.2006, 15:04:05", "January 2, 2006", "15:04 on 2 January, 2006",
+	} {
+		if t, err := time.Parse(layout, strings.TrimSpace(text)); err == nil {
+			return t
+		}
+	}
+	return time.Time{}
+}

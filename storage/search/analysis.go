@@ -1,0 +1,180 @@
+package search
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kljensen/snowball/english"
+	"github.com/kljensen/snowball/french"
+	"github.com/kljensen/snowball/hungarian"
+	"github.com/kljensen/snowball/norwegian"
+	"github.com/kljensen/snowball/russian"
+	"github.com/kljensen/snowball/spanish"
+	"github.com/kljensen/snowball/swedish"
+)
+
+// The stemmers are github.com/kljensen/snowball: of the two libraries in use
+// it is the one that is kept up (2024; blevesearch/snowballstem stands still
+// since 2020), each language is a small package, and it is written by hand
+// rather than translated from Snowball.
+
+// analysis turns text into terms. It is safe for concurrent use.
+type analysis struct {
+	language string
+	stem     func(word string, stopWordsToo bool) string
+	stop     func(word string) bool // says nothing wherever it stands
+	ask      func(word string) bool // says nothing in a question
+	base     map[string]string      // irregular forms
+
+	mu    sync.Mutex
+	stems map[string]string // of words met lately: a stem takes a microsecond, half of an append
+}
+
+const maxStems = 1 << 13
+
+// analysisOf returns the analysis of a language, "" for English.
+func analysisOf(language string) (*analysis, error) {
+	never := func(string) bool { return false }
+	a := &analysis{language: language, stop: never, ask: never}
+	switch language {
+	case "", "english":
+		a.language, a.stem, a.base = "english", english.Stem, irregular
+		a.stop = func(w string) bool { return stopWords[w] }
+		a.ask = func(w string) bool { return questionWords[w] }
+	case "none":
+	case "french":
+		a.stem, a.stop = french.Stem, french.IsStopWord
+	case "hungarian":
+		a.stem, a.stop = hungarian.Stem, hungarian.IsStopWord
+	case "norwegian":
+		a.stem, a.stop = norwegian.Stem, norwegian.IsStopWord
+	case "russian":
+		a.stem, a.stop = russian.Stem, russian.IsStopWord
+	case "spanish":
+		a.stem, a.stop = spanish.Stem, spanish.IsStopWord
+	case "swedish":
+		a.stem, a.stop = swedish.Stem, swedish.IsStopWord
+	default:
+		return nil, fmt.Errorf("make index: unknown language %q: there are english, french, hungarian, norwegian, russian, spanish, swedish and none", language)
+	}
+	return a, nil
+}
+
+// term returns what a word is indexed as.
+func (a *analysis) term(word string) string {
+	if b, ok := a.base[word]; ok {
+		word = b
+	}
+	if a.stem == nil {
+		return word
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s, ok := a.stems[word]
+	if !ok {
+		if len(a.stems) == maxStems || a.stems == nil {
+			a.stems = make(map[string]string)
+		}
+		s = a.stem(word, true)
+		a.stems[strings.Clone(word)] = s
+	}
+	return s
+}
+
+// terms yields the terms of a text that is to be found.
+func (a *analysis) terms(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for w := range words(text) {
+			if !a.stop(w.text) && !yield(a.term(w.text)) {
+				return
+			}
+		}
+	}
+}
+
+// word is a word of a text.
+type word struct {
+	text    string // in lower case
+	capital bool   // as it stands it begins with a capital
+}
+
+// maxWord bounds a word, in bytes. A longer one is cut in pieces.
+const maxWord = 60
+
+// words yields the words of a text: runs of letters, marks and digits. An
+// apostrophe ends a word, and what of a short form follows it ("Anna's",
+// "they'll") is no word. Where no spaces are written between words each pair of
+// neighbours is a word, and a letter without neighbour is one.
+func words(text string) iter.Seq[word] {
+	return func(yield func(word) bool) {
+		start, end := -1, 0 // of a run
+		dense := false      // the run is of a script without spaces
+		var joint rune      // the apostrophe or hyphen right before the run
+		var before string   // the word before the joint
+		emit := func() bool {
+			if start < 0 {
+				return true
+			}
+			run := text[start:end]
+			was, first := before, joint
+			start, joint, before = -1, 0, ""
+			if dense {
+				return pairs(run, yield)
+			}
+			if first == '\'' && len(run) <= 2 {
+				return true
+			}
+			r, _ := utf8.DecodeRuneInString(run)
+			before = strings.ToLower(run)
+			return yield(word{text: before, capital: unicode.IsUpper(r)}) &&
+				(first != '-' || !unicode.IsLetter(r) || yield(word{text: was + before}))
+		}
+		for i, r := range text {
+			letter := unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) && start >= 0
+			if !letter {
+				ended := start >= 0
+				if !emit() {
+					return
+				}
+				switch joint = 0; {
+				case ended && (r == '\'' || r == '’'):
+					joint = '\''
+				case ended && (r == '-' || r == '‐') && before != "" && before[0] > '9':
+					joint = '-'
+				}
+				continue
+			}
+			d := r >= 0x0E00 && !unicode.IsMark(r) && unicode.In(r, spaceless...) || dense && start >= 0 && unicode.IsMark(r)
+			if start >= 0 && (d != dense || end-start > maxWord && !unicode.IsMark(r)) && !emit() {
+				return
+			}
+			if start < 0 {
+				start, dense = i, d
+			}
+			end = i + utf8.RuneLen(r)
+		}
+		emit()
+	}
+}
+
+// spaceless are the scripts that are cut into pairs. Korean has spaces, but its
+// words take endings that pairs see through.
+var spaceless = []*unicode.RangeTable{
+	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar,
+}
+
+// pairs yields the pairs of neighbours in a run, or the run if it is one letter.
+func pairs(run string, yield func(word) bool) bool {
+	before := -1
+	for i, r := range run {
+		if before >= 0 && !yield(word{text: run[before : i+utf8.RuneLen(r)]}) {
+			return false
+		}
+		before = i
+	}
+	return before > 0 || yield(word{text: run})
+}

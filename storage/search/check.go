@@ -1,0 +1,135 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// Check reads a whole index and yields what is wrong with it: segments that
+// cannot be read, documents that no segment has or that differ from what it
+// says, and entries of segments without a document. An error means that it
+// could not look.
+func Check(ctx context.Context, r Reader) iter.Seq2[storage.Fault, error] {
+	return func(yield func(storage.Fault, error) bool) {
+		const rebuild = "rebuild the index"
+		sums := make(map[string]uint32)
+		for e, err := range r.Scan(ctx, "s/", nil) {
+			if err != nil {
+				yield(storage.Fault{}, fmt.Errorf("read index: %w", err))
+				return
+			}
+			s, err := decodeSegment(e.Value)
+			if err != nil {
+				if !yield(storage.Fault{Key: e.Key, Reason: "segment cannot be read: " + err.Error(), Repair: rebuild}, nil) {
+					return
+				}
+				continue
+			}
+			for i := range s.docs {
+				sums[s.docs[i].id] = s.docs[i].sum
+			}
+		}
+		for e, err := range r.Scan(ctx, docPrefix, nil) {
+			if err != nil {
+				yield(storage.Fault{}, fmt.Errorf("read index: %w", err))
+				return
+			}
+			reason, repair := "", rebuild
+			id, err := storage.UnescapeSegment(e.Key[len(docPrefix):])
+			if err == nil {
+				_, err = decodeDoc(id, e.Value)
+			}
+			if want, ok := sums[id]; err != nil {
+				reason, repair = "document cannot be read: "+err.Error(), "delete it and rebuild the index"
+			} else if !ok {
+				reason = "document is in no segment: it is not found"
+			} else if want != sum(e.Value) {
+				reason = "document is not what was indexed"
+			}
+			delete(sums, id)
+			if reason != "" && !yield(storage.Fault{Key: e.Key, Reason: reason, Repair: repair}, nil) {
+				return
+			}
+		}
+		left := make([]string, 0, len(sums))
+		for id := range sums {
+			left = append(left, id)
+		}
+		slices.Sort(left)
+		for _, id := range left {
+			if !yield(storage.Fault{Key: docKey(id), Reason: "indexed document is gone", Repair: rebuild}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Rebuild makes the segments of an index anew from its documents, in the
+// language of opts, and returns how many documents that were. Those that cannot
+// be read are left out. It works in batches: when it is interrupted, some
+// documents are not found until it is run again. Nobody else should write the
+// index meanwhile.
+func Rebuild(ctx context.Context, s storage.Scoped, opts *Options) (int, error) {
+	ix, err := New(opts)
+	if err != nil {
+		return 0, err
+	}
+	var gone []storage.Op
+	for key, err := range s.List(ctx, "s/") {
+		if err != nil {
+			return 0, fmt.Errorf("rebuild index: %w", err)
+		}
+		gone = append(gone, storage.Remove(key))
+	}
+	for part := range slices.Chunk(gone, storage.MaxBatch/2) {
+		if err := ix.Apply(ctx, s, ix.put(part, &segment{}, true)); err != nil {
+			return 0, err
+		}
+		if err := ix.refresh(ctx, s); err != nil && !errors.Is(err, storage.ErrCorrupt) && !isMismatch(err) {
+			return 0, err
+		}
+	}
+	n := 0
+	var docs []Doc
+	flush := func() error {
+		n += len(docs)
+		if err := ix.refresh(ctx, s); err != nil || len(docs) == 0 {
+			return err
+		}
+		ops, err := ix.grow(ctx, s, nil, newSegment(ix.analysis, docs))
+		if err != nil {
+			return err
+		}
+		docs = docs[:0]
+		return ix.Apply(ctx, s, ops)
+	}
+	for e, err := range s.Scan(ctx, docPrefix, nil) {
+		if err != nil {
+			return n, fmt.Errorf("rebuild index: %w", err)
+		}
+		id, err := storage.UnescapeSegment(e.Key[len(docPrefix):])
+		if err != nil {
+			continue
+		}
+		d, err := decodeDoc(id, e.Value)
+		if err != nil {
+			continue
+		}
+		if docs = append(docs, d); len(docs) == 1024 {
+			if err := flush(); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, flush()
+}
+
+func isMismatch(err error) bool {
+	_, ok := errors.AsType[*MismatchError](err)
+	return ok
+}

@@ -1,0 +1,173 @@
+package search
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"time"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// Doc is what is found: a turn of a conversation, a note, a passage of a file.
+type Doc struct {
+	// ID names the document and what it says: another text has another ID. It
+	// has at most 300 bytes when escaped as a segment of a key.
+	ID string
+	// Session is the conversation, file or other whole that the document is a
+	// part of. Documents of one session are neighbours in the order of their
+	// times, and of their IDs where times are equal. Without a session a
+	// document stands alone.
+	Session string
+	Speaker string // who says it
+	Type    string // the caller's, for filters
+	Layer   string // the caller's, for filters
+	Scope   string // the caller's, for filters
+	Source  string // where it is from, for the caller: an item's id, a file with lines
+	Time    time.Time
+	Text    string // what is found, and shown
+}
+
+const (
+	docPrefix  = "d/"
+	docFormat  = 1
+	maxID      = 300 // bytes of a segment of a key
+	maxText    = 1 << 20
+	noTime     = math.MinInt64
+	maxLabels  = 1 << 10 // bytes of each of the other texts of a document
+	labelCount = 6
+)
+
+func docKey(id string) string { return docPrefix + storage.EscapeSegment(id) }
+
+func (d *Doc) labels() [labelCount]*string {
+	return [labelCount]*string{&d.Session, &d.Speaker, &d.Type, &d.Layer, &d.Scope, &d.Source}
+}
+
+// validate says what is wrong with a document that is to be added.
+func (d *Doc) validate() error {
+	switch {
+	case d.ID == "":
+		return errors.New("append: a document has no id")
+	case len(storage.EscapeSegment(d.ID)) > maxID:
+		return errors.New("append: an id is over 300 bytes")
+	case len(d.Text) > maxText:
+		return fmt.Errorf("append: a text has %d bytes: cut it below 1 MiB", len(d.Text))
+	}
+	for _, l := range d.labels() {
+		if len(*l) > maxLabels {
+			return errors.New("append: a label of a document is over 1 KiB")
+		}
+	}
+	return nil
+}
+
+// encode returns the record of a document: the format in a byte, the time in
+// nanoseconds as a varint (the least for none), then session, speaker, type,
+// layer, scope, source and text, each as a uvarint of its length and its bytes.
+func (d *Doc) encode() []byte {
+	n := int64(noTime)
+	if !d.Time.IsZero() {
+		n = d.Time.UnixNano()
+	}
+	b := binary.AppendVarint([]byte{docFormat}, n)
+	for _, l := range d.labels() {
+		b = appendText(b, *l)
+	}
+	return appendText(b, d.Text)
+}
+
+func decodeDoc(id string, value []byte) (Doc, error) {
+	d := Doc{ID: id}
+	r := reader{data: string(value)}
+	if format := r.byte(); r.err == nil && format != docFormat {
+		return d, &storage.FormatError{Reason: fmt.Sprintf("document of an index has format %d", format), Newer: format > docFormat}
+	}
+	if n := r.varint(); n != noTime {
+		d.Time = time.Unix(0, n).UTC()
+	}
+	for _, l := range d.labels() {
+		*l = r.text()
+	}
+	d.Text = r.text()
+	if r.err == nil && r.data != "" {
+		r.err = errShort
+	}
+	return d, r.err
+}
+
+// sum is what tells a document from another of the same ID.
+func sum(record []byte) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write(record)
+	return h.Sum32()
+}
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+var errShort = errors.New("record is damaged")
+
+// reader takes a record apart. After the first error all it gives is zero.
+type reader struct {
+	data string
+	err  error
+}
+
+func (r *reader) fail() {
+	r.data, r.err = "", errShort
+}
+
+func (r *reader) byte() byte {
+	if r.data == "" {
+		r.fail()
+		return 0
+	}
+	b := r.data[0]
+	r.data = r.data[1:]
+	return b
+}
+
+func (r *reader) uvarint() uint64 {
+	var x uint64
+	for i := 0; i < len(r.data) && i < binary.MaxVarintLen64; i++ {
+		b := r.data[i]
+		x |= uint64(b&0x7f) << (7 * i)
+		if b < 0x80 {
+			r.data = r.data[i+1:]
+			return x
+		}
+	}
+	r.fail()
+	return 0
+}
+
+func (r *reader) varint() int64 {
+	u := r.uvarint()
+	return int64(u>>1) ^ -int64(u&1)
+}
+
+// count reads a number of things of which each takes a byte at least.
+func (r *reader) count() int {
+	n := r.uvarint()
+	if n > uint64(len(r.data)) {
+		r.fail()
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) take(n int) string {
+	if n > len(r.data) {
+		r.fail()
+		return ""
+	}
+	t := r.data[:n]
+	r.data = r.data[n:]
+	return t
+}
+
+func (r *reader) text() string { return r.take(r.count()) }

@@ -1,0 +1,416 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// Reader is where an index is kept: the namespace of a store as a
+// [storage.Scoped], or anything that reads like one. Keys are relative.
+type Reader interface {
+	Get(ctx context.Context, key string) ([]byte, error)
+	List(ctx context.Context, prefix string) iter.Seq2[string, error]
+	Scan(ctx context.Context, prefix string, opts *storage.ScanOptions) iter.Seq2[storage.Entry, error]
+}
+
+// Options are what an index is made with. The zero value is the default.
+type Options struct {
+	// Language is that of stemming and stop words: "english" (the default),
+	// "french", "hungarian", "norwegian", "russian", "spanish", "swedish", or
+	// "none" for neither. Scripts without spaces, and Korean, are indexed by
+	// pairs of neighbours in every language.
+	Language string
+	// Ranking says what relevance is made of.
+	Ranking Ranking
+}
+
+// Index is a picture in memory of an index in a store. It may be used by
+// several goroutines at once, all with the same scope of a store, and by any
+// number of processes beside. Every method reads first what changed in the
+// store, a record where nothing did; the first one reads the segments (about
+// 100 bytes a document) and keeps about 200 bytes a document.
+//
+// The methods that change an index return operations and do not make them: the
+// caller does, alone or with others in one batch, by [Index.Apply] or as writes
+// of a layer. What they say is in the index when the batch is.
+type Index struct {
+	analysis *analysis
+	ranking  Ranking
+
+	mu       sync.RWMutex
+	picture  *picture
+	segments map[string][]uint32 // by key, the numbers of its documents
+	head     string              // as last read
+	deep     string
+	scratch  sync.Pool // of *scratch
+}
+
+// MismatchError says that an index was made with another language than it is
+// opened with. Rebuild it, or open it as what it is.
+type MismatchError struct {
+	Stored, Wanted string // languages
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("read index: it is of language %q, not %q: open it as such or rebuild it", e.Stored, e.Wanted)
+}
+
+// New returns an index, of which nothing is read yet. nil opts are the
+// defaults. An unknown language is an error.
+func New(opts *Options) (*Index, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	a, err := analysisOf(opts.Language)
+	if err != nil {
+		return nil, err
+	}
+	ix := &Index{analysis: a, ranking: opts.Ranking.withDefaults()}
+	ix.reset()
+	return ix, nil
+}
+
+func (ix *Index) reset() {
+	ix.picture, ix.segments, ix.head, ix.deep = newPicture(), make(map[string][]uint32), "", ""
+}
+
+// fanIn is how many segments of a level are merged into one of the next.
+var fanIn = [...]int{64, 16}
+
+// Len returns how many documents the index has.
+func (ix *Index) Len(ctx context.Context, r Reader) (int, error) {
+	if err := ix.refresh(ctx, r); err != nil {
+		return 0, err
+	}
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return ix.picture.live, nil
+}
+
+// Append returns the operations that add documents, with keys relative to the
+// index: two for each document, and up to 70 more. A document that the index
+// has is left out. At most 400 documents fit in a batch.
+//
+// Two appends that are made before the first of them is in the store both hold,
+// whatever their order.
+func (ix *Index) Append(ctx context.Context, r Reader, docs ...Doc) ([]storage.Op, error) {
+	if err := ix.refresh(ctx, r); err != nil {
+		return nil, err
+	}
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	var fresh []Doc
+	var ops []storage.Op
+	had := make(map[string]bool)
+	for i := range docs {
+		d := &docs[i]
+		if err := d.validate(); err != nil {
+			return nil, err
+		}
+		record := d.encode()
+		if n, ok := ix.picture.byID[d.ID]; had[d.ID] || ok && ix.picture.sums[n] == sum(record) {
+			continue
+		} else if ok {
+			return nil, errors.New("append: the index has another document of that id: delete it first")
+		}
+		had[d.ID] = true
+		fresh = append(fresh, *d)
+		ops = append(ops, storage.Put(docKey(d.ID), record))
+	}
+	if len(fresh) == 0 {
+		return nil, nil
+	}
+	if ix.picture.live+len(fresh) > maxDocs {
+		return nil, fmt.Errorf("append: the index is full: it has %d documents", ix.picture.live)
+	}
+	return ix.grow(ctx, r, ops, newSegment(ix.analysis, fresh))
+}
+
+// grow adds to ops those that add a segment, and merge others where there are
+// many.
+func (ix *Index) grow(ctx context.Context, r Reader, ops []storage.Op, s *segment) ([]storage.Op, error) {
+	merged := false
+	for level, most := range fanIn {
+		if s.level() > level {
+			continue
+		}
+		keys := ix.keys(level)
+		if len(keys) < most-1 {
+			break
+		}
+		parts, err := readSegments(ctx, r, keys)
+		if errors.Is(err, storage.ErrNotFound) {
+			break // another writer merges them at this moment
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range keys {
+			ops = append(ops, storage.Remove(key))
+		}
+		s = merge(append(parts, s), nil)
+		merged = true
+		if s.level() <= level { // many have been deleted
+			break
+		}
+	}
+	return ix.put(ops, s, merged), nil
+}
+
+// put adds to ops those that store a segment and say that something changed.
+func (ix *Index) put(ops []storage.Op, s *segment, deep bool) []storage.Op {
+	change := ""
+	if len(s.docs) > 0 {
+		record := s.encode()
+		key := segmentKey(s.level(), name(record))
+		change = key
+		deep = deep || s.level() > 0
+		ops = append(ops, storage.Put(key, record))
+	}
+	for _, op := range ops {
+		if op.Delete {
+			change += "\n" + op.Key
+		}
+	}
+	ops = append(ops, storage.Put(headKey, []byte(next(ix.head, change))))
+	if deep {
+		ops = append(ops, storage.Put(deepKey, []byte(next(ix.deep, change))))
+	}
+	return ops
+}
+
+const (
+	headKey = "head"
+	deepKey = "deep"
+)
+
+// keys returns the segments of a level, sorted.
+func (ix *Index) keys(level int) []string {
+	var keys []string
+	for key := range ix.segments {
+		if levelOf(key) == level {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Delete returns the operations that take documents out, text and postings, in
+// one batch: the segments that hold them are written anew, each at most 1,024
+// appends. IDs that the index has not are left out.
+func (ix *Index) Delete(ctx context.Context, r Reader, ids ...string) (ops []storage.Op, err error) {
+	for range 8 {
+		ops, err = ix.without(ctx, r, ids)
+		if !errors.Is(err, storage.ErrNotFound) { // another writer merged
+			break
+		}
+	}
+	return ops, err
+}
+
+func (ix *Index) without(ctx context.Context, r Reader, ids []string) ([]storage.Op, error) {
+	if err := ix.refresh(ctx, r); err != nil {
+		return nil, err
+	}
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	gone := make(map[string]bool)
+	touched := make(map[uint32]bool)
+	var ops []storage.Op
+	for _, id := range ids {
+		if n, ok := ix.picture.byID[id]; ok && !gone[id] {
+			gone[id], touched[n] = true, true
+			ops = append(ops, storage.Remove(docKey(id)))
+		}
+	}
+	if len(gone) == 0 {
+		return nil, nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(ix.segments)) {
+		if !slices.ContainsFunc(ix.segments[key], func(n uint32) bool { return touched[n] }) {
+			continue
+		}
+		parts, err := readSegments(ctx, r, []string{key})
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, storage.Remove(key))
+		if s := merge(parts, func(id string) bool { return gone[id] }); len(s.docs) > 0 {
+			record := s.encode()
+			ops = append(ops, storage.Put(segmentKey(s.level(), name(record)), record))
+		}
+	}
+	return ix.put(ops, &segment{}, true), nil
+}
+
+// Apply makes operations of an index that is kept in a namespace of a store, as
+// one batch.
+func (ix *Index) Apply(ctx context.Context, s storage.Scoped, ops []storage.Op) error {
+	full := slices.Clone(ops)
+	for i := range full {
+		full[i].Key = s.Key(full[i].Key)
+	}
+	return storage.Apply(ctx, s.Adapter(), full...)
+}
+
+func readSegments(ctx context.Context, r Reader, keys []string) ([]*segment, error) {
+	var list []*segment
+	for _, key := range keys {
+		value, err := r.Get(ctx, key)
+		if err != nil {
+			return nil, fmt.Errorf("read index: %w", err)
+		}
+		s, err := decodeSegment(value)
+		if err != nil {
+			return nil, corrupt(key, err)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func corrupt(key string, err error) error {
+	if errors.Is(err, errShort) {
+		return &storage.CorruptError{Key: key, Reason: "segment of an index is damaged", Repair: "rebuild the index"}
+	}
+	return err
+}
+
+// refresh brings the picture up to date with the store.
+func (ix *Index) refresh(ctx context.Context, r Reader) error {
+	head, err := record(ctx, r, headKey)
+	if err != nil {
+		return err
+	}
+	ix.mu.RLock()
+	same := head == ix.head
+	ix.mu.RUnlock()
+	if same {
+		return nil
+	}
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	// A writer may be at work: a segment that a list shows may be gone when it
+	// is read, merged into one that the list has not. Then look again.
+	for range 8 {
+		if err = ix.read(ctx, r); !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, errMoved) {
+			break
+		}
+	}
+	if err != nil {
+		ix.reset()
+	} else if ix.picture.wasteful() {
+		ix.reset()
+		err = ix.read(ctx, r)
+	}
+	return err
+}
+
+var errMoved = errors.New("read index: others change it all the time")
+
+// record reads a record that may be absent.
+func record(ctx context.Context, r Reader, key string) (string, error) {
+	value, err := r.Get(ctx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read index: %w", err)
+	}
+	return string(value), nil
+}
+
+// read lists the segments of the levels that changed, loads those that are new
+// and drops those that are gone. What it notes of the store is older than what
+// it reads of it, so that it misses no change.
+func (ix *Index) read(ctx context.Context, r Reader) error {
+	head, err := record(ctx, r, headKey)
+	if err != nil {
+		return err
+	}
+	deep, err := record(ctx, r, deepKey)
+	if err != nil {
+		return err
+	}
+	levels := len(fanIn) + 1
+	if deep == ix.deep {
+		levels = 1
+	}
+	there := make(map[string]bool)
+	if ix.picture.live == 0 && levels > 1 { // values are wanted of all
+		for e, err := range r.Scan(ctx, "s/", nil) {
+			if err != nil {
+				return fmt.Errorf("read index: %w", err)
+			}
+			there[e.Key] = true
+			if err := ix.load(e.Key, e.Value); err != nil {
+				return err
+			}
+		}
+	} else if err := ix.update(ctx, r, levels, there); err != nil {
+		return err
+	}
+	if again, err := record(ctx, r, deepKey); err != nil {
+		return err
+	} else if again != deep {
+		return errMoved
+	}
+	for key, numbers := range ix.segments {
+		if !there[key] && levelOf(key) < levels {
+			for _, n := range numbers {
+				ix.picture.release(n)
+			}
+			delete(ix.segments, key)
+		}
+	}
+	ix.head, ix.deep = head, deep
+	return nil
+}
+
+// update loads the new segments of the lowest levels and notes which are there.
+func (ix *Index) update(ctx context.Context, r Reader, levels int, there map[string]bool) error {
+	for level := range levels {
+		for key, err := range r.List(ctx, segmentPrefix(level)) {
+			if err != nil {
+				return fmt.Errorf("read index: %w", err)
+			}
+			there[key] = true
+		}
+	}
+	for key := range there {
+		if _, ok := ix.segments[key]; ok {
+			continue
+		}
+		value, err := r.Get(ctx, key)
+		if err != nil {
+			return fmt.Errorf("read index: %w", err)
+		}
+		if err := ix.load(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (ix *Index) load(key string, value []byte) error {
+	if _, ok := ix.segments[key]; ok {
+		return nil
+	}
+	s, err := decodeSegment(value)
+	if err != nil {
+		return corrupt(key, err)
+	}
+	if s.language != ix.analysis.language {
+		return &MismatchError{Stored: s.language, Wanted: ix.analysis.language}
+	}
+	ix.segments[key] = ix.picture.load(s)
+	return nil
+}

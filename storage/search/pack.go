@@ -1,0 +1,132 @@
+package search
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Packed is what of a search goes into a prompt.
+type Packed struct {
+	Text   string
+	Tokens int      // of Text, as counted
+	IDs    []string // of the documents in it, in their order there
+}
+
+// Pack writes hits, best first, as long as they fit in a budget of tokens; what
+// does not fit is skipped. A hit that answers a question, or asks one, comes
+// with the other half of the exchange where both fit, and after all hits the
+// other neighbours that the search returned follow as long as there is room.
+//
+// Documents of one session stand together in order, under a line with its time;
+// sessions stand in the order of their best hit. A line of a document begins
+// with its speaker. count returns the tokens of a text; nil counts one for four
+// bytes. A text is counted line by line, which for the tokenizers in use is at
+// most a token a line more than the whole.
+func Pack(hits []Hit, budget int, count func(text string) int) Packed {
+	if count == nil {
+		count = func(text string) int { return (len(text) + 3) / 4 }
+	}
+	p := packer{budget: budget, count: count, had: make(map[string]bool)}
+	for i := range hits {
+		h := &hits[i]
+		if n := len(h.Before); n > 0 && isQuestion(h.Before[n-1].Text) && p.add(h.Before[n-1], h.Doc) {
+			continue
+		}
+		if isQuestion(h.Text) && len(h.After) > 0 && p.add(h.Doc, h.After[0]) {
+			continue
+		}
+		p.add(h.Doc)
+	}
+	for i := range hits {
+		for _, d := range slices.Concat(hits[i].Before, hits[i].After) {
+			if p.had[hits[i].ID] {
+				p.add(d)
+			}
+		}
+	}
+	return p.write()
+}
+
+type packer struct {
+	budget, used int
+	count        func(string) int
+	had          map[string]bool
+	sessions     []*packedSession
+}
+
+type packedSession struct {
+	name string
+	docs []Doc
+}
+
+// add takes documents of one session, all or none.
+func (p *packer) add(docs ...Doc) bool {
+	docs = slices.DeleteFunc(slices.Clone(docs), func(d Doc) bool { return p.had[d.ID] })
+	cost := 0
+	var s *packedSession
+	for i := range docs {
+		d := &docs[i]
+		cost += p.count(docLine(d))
+		if i > 0 {
+			continue
+		}
+		at := slices.IndexFunc(p.sessions, func(s *packedSession) bool { return s.name == d.Session && s.name != "" })
+		if at >= 0 {
+			s = p.sessions[at]
+			continue
+		}
+		s = &packedSession{name: d.Session}
+		if head := headLine(d); head != "" {
+			cost += p.count(head)
+		}
+	}
+	if p.used+cost > p.budget {
+		return false
+	}
+	if len(docs) == 0 {
+		return true
+	}
+	if len(s.docs) == 0 {
+		p.sessions = append(p.sessions, s)
+	}
+	p.used += cost
+	for _, d := range docs {
+		p.had[d.ID] = true
+		s.docs = append(s.docs, d)
+	}
+	return true
+}
+
+func (p *packer) write() Packed {
+	var b strings.Builder
+	out := Packed{Tokens: p.used}
+	for _, s := range p.sessions {
+		b.WriteString(headLine(&s.docs[0]))
+		slices.SortFunc(s.docs, func(a, b Doc) int {
+			return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID))
+		})
+		for i := range s.docs {
+			b.WriteString(docLine(&s.docs[i]))
+			out.IDs = append(out.IDs, s.docs[i].ID)
+		}
+	}
+	out.Text = b.String()
+	return out
+}
+
+// headLine is the line above the documents of a session.
+func headLine(d *Doc) string {
+	if d.Time.IsZero() {
+		return ""
+	}
+	return d.Time.UTC().Format("[Mon 2 January 2006]\n")
+}
+
+func docLine(d *Doc) string {
+	text := strings.Join(strings.Fields(d.Text), " ")
+	if d.Speaker != "" {
+		text = d.Speaker + ": " + text
+	}
+	return text + "\n"
+}

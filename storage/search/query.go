@@ -1,0 +1,207 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// Query is a question to an index.
+type Query struct {
+	Text   string
+	Filter Filter
+	// Limit is how many documents are wanted; 0 means 10.
+	Limit int
+	// Around is how many neighbours before a document, and how many after it,
+	// come with it; 0 means 1, negative none.
+	Around int
+	// Floor replaces that of [Ranking]; negative none.
+	Floor float64
+	// Rank puts the documents that were found, at most 50, in another order,
+	// or leaves some out. If it fails or panics the order by score holds and
+	// the result says so. What it returns that it was not given is left out.
+	Rank func(ctx context.Context, text string, hits []Hit) ([]Hit, error)
+}
+
+// Filter narrows a search. Of a list that is not empty a document must have one.
+type Filter struct {
+	Sessions, Speakers, Types, Layers, Scopes []string
+	From, To                                  time.Time // From ≤ time < To; zero is open
+	// Exclude tells documents that are not wanted by ID, such as those that are
+	// in the prompt already. Their words still count for their neighbours.
+	Exclude func(id string) bool
+}
+
+// Hit is a document that was found.
+type Hit struct {
+	Doc
+	Score float64
+	Parts Parts
+	// Before and After are its neighbours in its session, in order.
+	Before, After []Doc
+}
+
+// Parts are what a score is the sum of, weights and all.
+type Parts struct {
+	Words      float64 `json:"words"`
+	Session    float64 `json:"session,omitempty"`
+	Neighbours float64 `json:"neighbours,omitempty"` // next to it
+	Speaker    float64 `json:"speaker,omitempty"`
+	Date       float64 `json:"date,omitempty"`
+	When       float64 `json:"when,omitempty"`
+	Answer     float64 `json:"answer,omitempty"`
+	Far        float64 `json:"far,omitempty"` // neighbours two away
+}
+
+func (p *Parts) sum() float64 {
+	return p.Words + p.Session + p.Neighbours + p.Speaker + p.Date + p.When + p.Answer + p.Far
+}
+
+// Result is the answer to a query.
+type Result struct {
+	Hits []Hit // best first
+	// Evidence is how much there is for the best document, by the measure of
+	// the floor, whether it is above it or not.
+	Evidence float64
+	// Note says why there is nothing, or that Rank failed; else it is empty.
+	Note string
+}
+
+const (
+	defaultLimit = 10
+	ranked       = 50 // given to Rank
+)
+
+// Search returns the documents that answer a question best, if any does. A
+// document that is deleted meanwhile is left out.
+func (ix *Index) Search(ctx context.Context, r Reader, q Query) (Result, error) {
+	if q.Limit <= 0 {
+		q.Limit = defaultLimit
+	}
+	if q.Around == 0 {
+		q.Around = 1
+	}
+	if err := ix.refresh(ctx, r); err != nil {
+		return Result{}, err
+	}
+	want := q.Limit
+	if q.Rank != nil {
+		want = max(want, ranked)
+	}
+	found, res := ix.find(&q, want)
+	for _, f := range found {
+		h := Hit{Score: f.score, Parts: f.parts}
+		var err error
+		if h.Doc, err = readDoc(ctx, r, f.id); errors.Is(err, storage.ErrNotFound) {
+			continue
+		} else if err != nil {
+			return Result{}, err
+		}
+		if h.Before, err = readDocs(ctx, r, f.before); err != nil {
+			return Result{}, err
+		}
+		if h.After, err = readDocs(ctx, r, f.after); err != nil {
+			return Result{}, err
+		}
+		res.Hits = append(res.Hits, h)
+	}
+	if q.Rank != nil && len(res.Hits) > 0 {
+		if hits, err := rerank(ctx, &q, res.Hits); err == nil {
+			res.Hits = hits
+		} else if ctx.Err() != nil {
+			return Result{}, ctx.Err()
+		} else {
+			res.Note = "ordered by score, rank failed: " + err.Error()
+		}
+	}
+	res.Hits = res.Hits[:min(len(res.Hits), q.Limit)]
+	return res, nil
+}
+
+// rerank calls Rank, and takes of its answer what it was given, once.
+func rerank(ctx context.Context, q *Query, hits []Hit) (list []Hit, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	left := make(map[string]bool)
+	for i := range hits {
+		left[hits[i].ID] = true
+	}
+	list, err = q.Rank(ctx, q.Text, slices.Clone(hits))
+	return slices.DeleteFunc(slices.Clone(list), func(h Hit) bool {
+		wanted := left[h.ID]
+		delete(left, h.ID)
+		return !wanted
+	}), err
+}
+
+func readDoc(ctx context.Context, r Reader, id string) (Doc, error) {
+	value, err := r.Get(ctx, docKey(id))
+	if err != nil {
+		return Doc{}, fmt.Errorf("read document: %w", err)
+	}
+	d, err := decodeDoc(id, value)
+	if errors.Is(err, errShort) {
+		err = &storage.CorruptError{Key: docKey(id), Reason: "document of an index is damaged", Repair: "delete it"}
+	}
+	return d, err
+}
+
+// readDocs reads those documents that are there.
+func readDocs(ctx context.Context, r Reader, ids []string) ([]Doc, error) {
+	var docs []Doc
+	for _, id := range ids {
+		d, err := readDoc(ctx, r, id)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, d)
+	}
+	return docs, nil
+}
+
+// admits returns a test of documents by number, nil if all pass.
+func (f *Filter) admits(p *picture) func(n uint32) bool {
+	var tests []func(n uint32) bool
+	for label, texts := range [entryLabels][]string{f.Sessions, f.Speakers, f.Types, f.Layers, f.Scopes} {
+		if len(texts) == 0 {
+			continue
+		}
+		wanted := make(map[uint32]bool)
+		for _, t := range texts {
+			if n, ok := p.names.of[t]; ok {
+				wanted[n] = true
+			}
+		}
+		tests = append(tests, func(n uint32) bool { return wanted[p.labels[label][n]] })
+	}
+	if from := f.From; !from.IsZero() {
+		tests = append(tests, func(n uint32) bool { return p.flags[n]&flagTimed != 0 && p.times[n] >= from.UnixMilli() })
+	}
+	if to := f.To; !to.IsZero() {
+		tests = append(tests, func(n uint32) bool { return p.flags[n]&flagTimed != 0 && p.times[n] < to.UnixMilli() })
+	}
+	if f.Exclude != nil {
+		tests = append(tests, func(n uint32) bool { return !f.Exclude(p.ids[n]) })
+	}
+	if len(tests) == 0 {
+		return nil
+	}
+	return func(n uint32) bool {
+		for _, t := range tests {
+			if !t(n) {
+				return false
+			}
+		}
+		return true
+	}
+}

@@ -1,0 +1,108 @@
+package search
+
+import (
+	"slices"
+	"strings"
+)
+
+// question is what a query asks for.
+type question struct {
+	terms    []string // each once, 32 at most
+	joined   []string // more terms, which are not asked for but help
+	speakers []uint32 // that it names, by the number of their name
+	dates    []dateWord
+	when     bool // asks for a time
+}
+
+const maxTerms = 32
+
+// ask takes a query apart. The words of a speaker's name are no terms, unless
+// nothing else is left; those of a date help, as what a text says, but are not
+// missed there.
+func (ix *Index) ask(text string) question {
+	var q question
+	list := slices.Collect(words(text))
+	q.when = asksWhen(list)
+	done := make([]bool, len(list)) // words that are no terms
+	if ix.ranking.Date > 0 {
+		q.dates = dateWords(list, done)
+	}
+	dated := slices.Clone(done)
+	if ix.ranking.Speaker > 0 {
+		q.speakers = ix.picture.speakersIn(list, ix.analysis, done)
+	}
+	if q.terms = ix.terms(list, done, true); len(q.terms)+len(q.dates) == 0 {
+		if q.terms = ix.terms(list, done, false); len(q.terms) == 0 && len(q.speakers) > 0 {
+			q.terms, q.speakers = ix.terms(list, make([]bool, len(list)), false), nil
+		}
+	}
+	q.joined = ix.compounds(list, q.terms)
+	for i, w := range list {
+		if t := ix.analysis.term(w.text); dated[i] && !slices.Contains(q.terms, t) && !slices.Contains(q.joined, t) {
+			q.joined = append(q.joined, t)
+		}
+	}
+	return q
+}
+
+// terms returns the terms of a query without the words that are done with, and
+// without question words if asked.
+func (ix *Index) terms(list []word, done []bool, lean bool) []string {
+	var terms []string
+	for i, w := range list {
+		if done[i] || ix.analysis.stop(w.text) || lean && ix.analysis.ask(w.text) {
+			continue
+		}
+		if t := ix.analysis.term(w.text); !slices.Contains(terms, t) {
+			if terms = append(terms, t); len(terms) == maxTerms {
+				break
+			}
+		}
+	}
+	return terms
+}
+
+// compounds returns the terms that the index has for two neighbours of a query
+// as one word: "road trip" finds "roadtrip".
+func (ix *Index) compounds(list []word, terms []string) []string {
+	var joined []string
+	for i := range len(list) - 1 {
+		t := ix.analysis.term(list[i].text + list[i+1].text)
+		if ix.picture.list(t) != nil && !slices.Contains(terms, t) && !slices.Contains(joined, t) && len(joined) < maxTerms {
+			joined = append(joined, t)
+		}
+	}
+	return joined
+}
+
+// speakersIn returns the speakers whom a query names by their first or full
+// name, and marks the words of names.
+func (p *picture) speakersIn(list []word, a *analysis, named []bool) []uint32 {
+	var speakers []uint32
+	capitals := slices.ContainsFunc(list, func(w word) bool { return w.capital })
+	for n, first := range p.speakers {
+		for i, w := range list {
+			// "Will she" is no name, and in a query with capitals nor is "will".
+			if w.text != first[0] || capitals && !w.capital || a.stop(w.text) && (i == 0 || !w.capital) {
+				continue
+			}
+			named[i] = true
+			for j := 1; j < len(first) && i+j < len(list) && list[i+j].text == first[j]; j++ {
+				named[i+j] = true
+			}
+			if !slices.Contains(speakers, n) {
+				speakers = append(speakers, n)
+			}
+		}
+	}
+	return speakers
+}
+
+// nameWords returns the words of a speaker's name.
+func nameWords(name string) []string {
+	var list []string
+	for w := range words(strings.TrimSpace(name)) {
+		list = append(list, w.text)
+	}
+	return list
+}

@@ -1,0 +1,403 @@
+package search
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Ranking is what relevance is made of. A zero field means its default, and a
+// negative one that the cue is off. Weights multiply parts of which 1 is what a
+// document of average length scores that has each term of the query once.
+//
+// Words are ranked by BM25 (Robertson and Zaragoza, "The Probabilistic Relevance
+// Framework: BM25 and Beyond", 2009), with the idf of Lucene,
+// ln(1 + (N − n + 0.5) / (n + 0.5)), divided by the sum of the idf of all terms
+// of the query, of which those that no document has count as well.
+type Ranking struct {
+	K1 float64 // how soon repeating a word stops to count; default 1.2
+	B  float64 // how much long documents are discounted; default 0.3
+
+	Session  float64 // the score of the whole session, also for those of its documents that share no word; default 0.4
+	Previous float64 // the words of the neighbour before; default 0.5
+	Next     float64 // the words of the neighbour after; default 0.25
+	Speaker  float64 // whom the query names is speaking; default 0.3
+	Date     float64 // the date as text, for what the query names of one; default 1
+	When     float64 // says when, and the query asks that; default 0.2
+	Answer   float64 // the words of the neighbour before, if it is a question; default 0.3
+	Far      float64 // the words of neighbours two away; default 0.1
+
+	// Floor is the least evidence for anything to be found: the score of the
+	// best document without what its speaker and its expressions of time give,
+	// which anything has. Default 0.45.
+	Floor float64
+}
+
+func (r Ranking) withDefaults() Ranking {
+	for _, f := range []struct {
+		field *float64
+		value float64
+	}{
+		{&r.K1, 1.2}, {&r.B, 0.3}, {&r.Session, 0.4}, {&r.Previous, 0.5}, {&r.Next, 0.25},
+		{&r.Speaker, 0.3}, {&r.Date, 1}, {&r.When, 0.2}, {&r.Answer, 0.3}, {&r.Far, 0.1}, {&r.Floor, 0.45},
+	} {
+		*f.field = max(cmp.Or(*f.field, f.value), 0)
+	}
+	return r
+}
+
+// found is a document that a search found.
+type found struct {
+	number        uint32
+	id            string
+	score         float64
+	parts         Parts
+	before, after []string // ids of neighbours
+}
+
+// scratch is what a search works in. Between searches all scores are zero.
+type scratch struct {
+	words    []float32 // by number: the score of its words
+	touched  []uint32
+	dates    []float32   // by number; nil unless the query names a date
+	sessions []float32   // by session
+	counts   []uint32    // by session: of the term at hand
+	visited  []uint32    // sessions that have a score
+	seen     []uint32    // sessions that have the term at hand
+	list     []candidate // best first
+	marks    []uint32    // by number: the search that considered it
+	search   uint32
+}
+
+// candidate is a document that may be what is wanted.
+type candidate struct {
+	score  float64
+	number uint32
+}
+
+func (ix *Index) take() *scratch {
+	s, _ := ix.scratch.Get().(*scratch)
+	if s == nil {
+		s = new(scratch)
+	}
+	if n := len(ix.picture.ids); len(s.words) < n {
+		s.words = make([]float32, n+n/4)
+	}
+	if len(s.marks) < len(s.words) {
+		s.marks, s.search = make([]uint32, len(s.words)), 0
+	}
+	if s.search++; s.search == 0 { // after four thousand million searches
+		clear(s.marks)
+		s.search = 1
+	}
+	if n := len(ix.picture.sessions); len(s.sessions) < n {
+		s.sessions = make([]float32, n+n/4)
+		s.counts = make([]uint32, n+n/4)
+	}
+	return s
+}
+
+func (ix *Index) give(s *scratch) {
+	for _, n := range s.touched {
+		s.words[n] = 0
+	}
+	for _, n := range s.visited {
+		s.sessions[n] = 0
+	}
+	s.touched, s.visited, s.list, s.dates = s.touched[:0], s.visited[:0], s.list[:0], nil
+	ix.scratch.Put(s)
+}
+
+// wide is how many documents, by their words, a search looks at closely at
+// least. Of more the others can come in as neighbours only.
+const wide = 1000
+
+// find returns at most want documents, best first, and what there is to say if
+// there are none.
+func (ix *Index) find(q *Query, want int) ([]found, Result) {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	p, rk := ix.picture, &ix.ranking
+	if p.live == 0 {
+		return nil, Result{Note: "the index is empty"}
+	}
+	ask := ix.ask(q.Text)
+	if len(ask.terms)+len(ask.dates) == 0 {
+		return nil, Result{Note: "the query has no words to search for"}
+	}
+	s := ix.take()
+	defer ix.give(s)
+	ix.score(s, &ask)
+	res := Result{Evidence: ix.collect(s, &ask, q, want)}
+	if len(s.list) == 0 {
+		res.Note = "nothing shares a word with the query"
+		return nil, res
+	}
+	limit := rk.Floor
+	if q.Floor != 0 {
+		limit = q.Floor
+	}
+	if res.Evidence < limit {
+		res.Note = fmt.Sprintf("the best of %d documents has %.2f of what the query asks for, below %.2f", p.live, res.Evidence, limit)
+		return nil, res
+	}
+	list := make([]found, len(s.list))
+	for i := range list {
+		f := &list[i]
+		f.number, f.score = s.list[i].number, s.list[i].score
+		f.id, f.parts = p.ids[f.number], ix.parts(s, &ask, f.number)
+		for n, k := p.previous[f.number], 0; n >= 0 && k < q.Around; n, k = p.previous[n], k+1 {
+			f.before = append(f.before, p.ids[n])
+		}
+		slices.Reverse(f.before)
+		for n, k := p.next[f.number], 0; n >= 0 && k < q.Around; n, k = p.next[n], k+1 {
+			f.after = append(f.after, p.ids[n])
+		}
+	}
+	return list, res
+}
+
+// score gives every document the score of its words, every session that of its
+// documents together, and every document that of its date.
+func (ix *Index) score(s *scratch, ask *question) {
+	p, rk := ix.picture, &ix.ranking
+	all := 0.0
+	for _, term := range ask.terms {
+		all += ix.idf(len(p.list(term)))
+	}
+	dated := make([]int, len(ask.dates))
+	for i, w := range ask.dates {
+		for _, d := range p.dates {
+			if w.match(d) {
+				dated[i]++
+			}
+		}
+		if dated[i] > 0 {
+			all += ix.idf(dated[i])
+		}
+	}
+	all = max(all, 1e-9)
+	var discount [256]float32 // of a document by its length
+	average := max(float64(p.length)/float64(p.live), 1)
+	for i := range discount {
+		discount[i] = float32(rk.K1 * (1 - rk.B + rk.B*float64(i)/average))
+	}
+	sessionsOf := p.labels[labelSession]
+	for _, term := range slices.Concat(ask.terms, ask.joined) {
+		list := p.list(term)
+		gain := float32(ix.idf(len(list)) * (rk.K1 + 1) / all)
+		for _, o := range list {
+			n, count := o>>8, float32(o&0xff)
+			if p.refs[n] == 0 {
+				continue
+			}
+			if s.words[n] == 0 {
+				s.touched = append(s.touched, n)
+			}
+			s.words[n] += gain * count / (count + discount[p.lengths[n]])
+			if rk.Session > 0 {
+				at := sessionsOf[n]
+				if s.counts[at] == 0 {
+					s.seen = append(s.seen, at)
+				}
+				s.counts[at] += o & 0xff
+			}
+		}
+		ix.scoreSessions(s, gain)
+	}
+	for i, w := range ask.dates {
+		if dated[i] == 0 {
+			continue
+		}
+		if s.dates == nil {
+			s.dates = make([]float32, len(p.ids))
+		}
+		gain := float32(ix.idf(dated[i]) / all)
+		for n, d := range p.dates {
+			if w.match(d) {
+				s.dates[n] += gain
+			}
+		}
+	}
+	if s.dates != nil && len(s.touched) == 0 {
+		for n, d := range s.dates {
+			if d > 0 {
+				s.touched = append(s.touched, uint32(n))
+			}
+		}
+	}
+}
+
+// scoreSessions adds what a term gives to the sessions that have it.
+func (ix *Index) scoreSessions(s *scratch, gain float32) {
+	p, rk := ix.picture, &ix.ranking
+	average := max(float64(p.length)/float64(max(p.whole, 1)), 1)
+	for _, at := range s.seen {
+		count := float64(s.counts[at])
+		s.counts[at] = 0
+		if p.names.text[at] == "" {
+			continue
+		}
+		if s.sessions[at] == 0 {
+			s.visited = append(s.visited, at)
+		}
+		discount := rk.K1 * (1 - rk.B + rk.B*float64(p.sessions[at].length)/average)
+		s.sessions[at] += gain * float32(count/(count+discount))
+	}
+	s.seen = s.seen[:0]
+}
+
+func (ix *Index) idf(n int) float64 {
+	n = max(n, 0)
+	return math.Log(1 + (max(float64(ix.picture.live-n), 0)+0.5)/(float64(n)+0.5))
+}
+
+// list returns the postings of a term.
+func (p *picture) list(term string) []uint32 {
+	at, ok := p.terms[term]
+	if !ok {
+		return nil
+	}
+	return p.postings[at]
+}
+
+// collect lists the best of the documents that may be what is wanted: those
+// with words of the query, and their neighbours, and those of the best sessions,
+// the newest of them if there are many. It returns the most evidence
+// that there is for one.
+func (ix *Index) collect(s *scratch, ask *question, q *Query, want int) (evidence float64) {
+	p, rk := ix.picture, &ix.ranking
+	admits := q.Filter.admits(p)
+	least := s.least()
+	if admits != nil {
+		least = 0
+	}
+	consider := func(n uint32) {
+		if s.marks[n] == s.search || p.refs[n] == 0 {
+			return
+		}
+		s.marks[n] = s.search
+		if admits != nil && !admits(n) {
+			return
+		}
+		parts := ix.parts(s, ask, n)
+		score := parts.sum()
+		evidence = max(evidence, score-parts.Speaker-parts.When)
+		s.offer(p, candidate{score, n}, want)
+	}
+	near := rk.Previous > 0 || rk.Next > 0
+	for _, n := range s.touched {
+		if s.words[n] < least {
+			continue
+		}
+		consider(n)
+		if near {
+			for _, m := range [...]int32{p.previous[n], p.next[n]} {
+				if m >= 0 {
+					consider(uint32(m))
+				}
+			}
+		}
+	}
+	room := wide
+	for _, at := range s.best() {
+		for n := p.sessions[at].last; n >= 0 && room > 0; n = p.previous[n] {
+			consider(uint32(n))
+			room--
+		}
+	}
+	return evidence
+}
+
+// best returns the sessions with the highest scores, the best first.
+func (s *scratch) best() []uint32 {
+	const most = 32
+	top := s.seen[:0]
+	for _, at := range s.visited {
+		score := s.sessions[at]
+		if len(top) == most && score <= s.sessions[top[most-1]] {
+			continue
+		}
+		i, _ := slices.BinarySearchFunc(top, score, func(b uint32, score float32) int { return cmp.Compare(score, s.sessions[b]) })
+		top = slices.Insert(top[:min(len(top), most-1)], i, at)
+	}
+	s.seen = top[:0]
+	return top
+}
+
+// offer puts a candidate in its place among the best, of equals the newest
+// first.
+func (s *scratch) offer(p *picture, c candidate, want int) {
+	if n := len(s.list); n == want && c.score < s.list[n-1].score {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(s.list, c, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), p.order(b.number, a.number))
+	})
+	if at == want {
+		return
+	}
+	if len(s.list) == want {
+		s.list = s.list[:want-1]
+	}
+	s.list = slices.Insert(s.list, at, c)
+}
+
+// least returns the score of words from which a document is looked at closely.
+func (s *scratch) least() float32 {
+	if len(s.touched) <= 2*wide {
+		return 0
+	}
+	const bins = 512
+	const top = 3
+	var count [bins]int
+	for _, n := range s.touched {
+		count[min(int(s.words[n]*(bins/top)), bins-1)]++
+	}
+	sum := 0
+	for i := bins - 1; i >= 0; i-- {
+		if sum += count[i]; sum >= wide {
+			return float32(i) * top / bins
+		}
+	}
+	return 0
+}
+
+// parts returns what a document's score is made of.
+func (ix *Index) parts(s *scratch, ask *question, n uint32) Parts {
+	p, rk := ix.picture, &ix.ranking
+	at := func(n int32) float64 {
+		if n < 0 {
+			return 0
+		}
+		return float64(s.words[n])
+	}
+	before, after := p.previous[n], p.next[n]
+	parts := Parts{
+		Words:      float64(s.words[n]),
+		Session:    rk.Session * float64(s.sessions[p.labels[labelSession][n]]),
+		Neighbours: rk.Previous*at(before) + rk.Next*at(after),
+	}
+	if before >= 0 && p.flags[before]&flagQuestion != 0 {
+		parts.Answer = rk.Answer * at(before)
+	}
+	if rk.Far > 0 {
+		if before >= 0 {
+			parts.Far += rk.Far * at(p.previous[before])
+		}
+		if after >= 0 {
+			parts.Far += rk.Far / 2 * at(p.next[after])
+		}
+	}
+	if slices.Contains(ask.speakers, p.labels[labelSpeaker][n]) {
+		parts.Speaker = rk.Speaker
+	}
+	if s.dates != nil {
+		parts.Date = rk.Date * float64(s.dates[n])
+	}
+	if ask.when && p.flags[n]&flagTime != 0 {
+		parts.When = rk.When
+	}
+	return parts
+}

@@ -1,0 +1,323 @@
+package search
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"hash/fnv"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// segment is the postings of some documents.
+type segment struct {
+	language string
+	docs     []entry
+	terms    []termList // by term
+}
+
+// entry is what a segment says of a document beside its postings.
+type entry struct {
+	id     string
+	sum    uint32 // of the document's record
+	labels [entryLabels]string
+	time   int64 // milliseconds since 1970, if flagged so
+	length int   // in terms
+	flags  uint8
+}
+
+// The labels of an entry.
+const (
+	labelSession = iota
+	labelSpeaker
+	labelType
+	labelLayer
+	labelScope
+	entryLabels
+)
+
+// The flags of an entry.
+const (
+	flagTime     = 1 << iota // says when something is
+	flagQuestion             // asks something
+	flagTimed                // has a time
+)
+
+// termList is the documents of a segment that have a term.
+type termList struct {
+	term     string
+	postings []posting // by doc
+}
+
+// posting says how often a term is in a document.
+type posting struct {
+	doc   uint32 // in its segment
+	count uint32 // 255 at most
+}
+
+const (
+	segmentFormat = 1
+	maxCount      = 255
+)
+
+// newSegment analyses documents.
+func newSegment(a *analysis, docs []Doc) *segment {
+	s := &segment{language: a.language}
+	lists := make(map[string][]posting)
+	for i := range docs {
+		d := &docs[i]
+		e := entry{
+			id: d.ID, sum: sum(d.encode()),
+			labels: [entryLabels]string{d.Session, d.Speaker, d.Type, d.Layer, d.Scope},
+		}
+		if !d.Time.IsZero() {
+			e.time = d.Time.UnixMilli()
+			e.flags |= flagTimed
+		}
+		if hasTime(d.Text) {
+			e.flags |= flagTime
+		}
+		if isQuestion(d.Text) {
+			e.flags |= flagQuestion
+		}
+		for t := range a.terms(d.Text) {
+			e.length++
+			list := lists[t]
+			if n := len(list); n > 0 && list[n-1].doc == uint32(i) {
+				list[n-1].count = min(list[n-1].count+1, maxCount)
+			} else {
+				lists[t] = append(list, posting{uint32(i), 1})
+			}
+		}
+		s.docs = append(s.docs, e)
+	}
+	s.setTerms(lists)
+	return s
+}
+
+func (s *segment) setTerms(lists map[string][]posting) {
+	s.terms = make([]termList, 0, len(lists))
+	for t, list := range lists {
+		s.terms = append(s.terms, termList{t, list})
+	}
+	slices.SortFunc(s.terms, func(a, b termList) int { return cmp.Compare(a.term, b.term) })
+}
+
+// merge returns the documents of several segments as one, each once, without
+// those that drop tells.
+func merge(list []*segment, drop func(id string) bool) *segment {
+	s := &segment{language: list[0].language}
+	had := make(map[string]bool)
+	lists := make(map[string][]posting)
+	for _, part := range list {
+		at := make([]int, len(part.docs)) // where a document goes, or -1
+		for i, e := range part.docs {
+			if at[i] = -1; had[e.id] || drop != nil && drop(e.id) {
+				continue
+			}
+			had[e.id] = true
+			at[i] = len(s.docs)
+			s.docs = append(s.docs, e)
+		}
+		for _, t := range part.terms {
+			for _, p := range t.postings {
+				if to := at[p.doc]; to >= 0 {
+					lists[t.term] = append(lists[t.term], posting{uint32(to), p.count})
+				}
+			}
+		}
+	}
+	s.setTerms(lists)
+	return s
+}
+
+// level returns where a segment belongs by its size.
+func (s *segment) level() int {
+	switch n := len(s.docs); {
+	case n < fanIn[0]:
+		return 0
+	case n < fanIn[0]*fanIn[1]:
+		return 1
+	}
+	return 2
+}
+
+// encode returns the record of a segment. Numbers are uvarints unless it is
+// said otherwise, texts a number of bytes and the bytes, and of sorted and
+// similar texts only what differs from the one before: how many bytes are the
+// same, and the text of the rest.
+//
+//	format     a byte
+//	language   text
+//	labels     how many, the texts
+//	documents  how many; each: id (as what differs), sum (4 bytes, little-endian),
+//	           session, speaker, type, layer, scope (their places among labels),
+//	           milliseconds after the one before (varint), length, flags (byte)
+//	terms      how many; each: term (as what differs), documents, then for each
+//	           its distance from the one before, doubled, and 1 more if it is
+//	           followed by a count, which is 1 otherwise
+//	check      CRC-32 (Castagnoli) of all before, 4 bytes, little-endian
+func (s *segment) encode() []byte {
+	b := appendText([]byte{segmentFormat}, s.language)
+	places := make(map[string]int)
+	var labels []string
+	for _, e := range s.docs {
+		for _, l := range e.labels {
+			if _, ok := places[l]; !ok {
+				places[l] = len(labels)
+				labels = append(labels, l)
+			}
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(len(labels)))
+	for _, l := range labels {
+		b = appendText(b, l)
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.docs)))
+	before := entry{}
+	for _, e := range s.docs {
+		b = appendDifference(b, before.id, e.id)
+		b = binary.LittleEndian.AppendUint32(b, e.sum)
+		for _, l := range e.labels {
+			b = binary.AppendUvarint(b, uint64(places[l]))
+		}
+		b = binary.AppendVarint(b, e.time-before.time)
+		b = binary.AppendUvarint(b, uint64(e.length))
+		b = append(b, e.flags)
+		before = e
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.terms)))
+	term := ""
+	for _, t := range s.terms {
+		b = appendDifference(b, term, t.term)
+		term = t.term
+		b = binary.AppendUvarint(b, uint64(len(t.postings)))
+		last := uint32(0)
+		for _, p := range t.postings {
+			gap := uint64(p.doc-last) << 1
+			last = p.doc
+			if p.count == 1 {
+				b = binary.AppendUvarint(b, gap)
+			} else {
+				b = binary.AppendUvarint(binary.AppendUvarint(b, gap|1), uint64(p.count))
+			}
+		}
+	}
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func appendDifference(b []byte, before, text string) []byte {
+	same := 0
+	for same < len(before) && same < len(text) && before[same] == text[same] {
+		same++
+	}
+	return appendText(binary.AppendUvarint(b, uint64(same)), text[same:])
+}
+
+func (r *reader) difference(before string) string {
+	same := r.uvarint()
+	rest := r.text()
+	if same > uint64(len(before)) {
+		r.fail()
+		return ""
+	}
+	if same == 0 {
+		return rest
+	}
+	return before[:same] + rest
+}
+
+// decodeSegment reads a record. Postings are in order and refer to documents
+// that there are.
+func decodeSegment(value []byte) (*segment, error) {
+	n := len(value) - 4
+	if n < 1 {
+		return nil, errShort
+	}
+	if value[0] != segmentFormat {
+		return nil, &storage.FormatError{Reason: fmt.Sprintf("segment of an index has format %d", value[0]), Newer: value[0] > segmentFormat}
+	}
+	if binary.LittleEndian.Uint32(value[n:]) != crc32.Checksum(value[:n], castagnoli) {
+		return nil, errShort
+	}
+	r := &reader{data: string(value[1:n])}
+	s := &segment{language: r.text()}
+	labels := make([]string, r.count())
+	for i := range labels {
+		labels[i] = r.text()
+	}
+	s.docs = make([]entry, r.count())
+	before := entry{}
+	for i := range s.docs {
+		e := &s.docs[i]
+		e.id = r.difference(before.id)
+		if sum := r.take(4); r.err == nil {
+			e.sum = binary.LittleEndian.Uint32([]byte(sum))
+		}
+		for l := range e.labels {
+			if at := r.uvarint(); at < uint64(len(labels)) {
+				e.labels[l] = labels[at]
+			} else {
+				r.fail()
+			}
+		}
+		e.time = before.time + r.varint()
+		e.length = int(min(r.uvarint(), math.MaxInt32))
+		e.flags = r.byte()
+		before = *e
+	}
+	s.terms = make([]termList, r.count())
+	term := ""
+	for i := range s.terms {
+		term = r.difference(term)
+		list := make([]posting, r.count())
+		last := uint64(0)
+		for j := range list {
+			gap := r.uvarint()
+			if last += gap >> 1; last >= uint64(len(s.docs)) || j > 0 && gap>>1 == 0 {
+				r.fail()
+			}
+			count := uint64(1)
+			if gap&1 != 0 {
+				count = min(r.uvarint(), maxCount)
+			}
+			list[j] = posting{uint32(last), uint32(count)}
+		}
+		s.terms[i] = termList{term, list}
+		if r.err != nil {
+			break
+		}
+	}
+	if r.err == nil && r.data != "" {
+		r.fail()
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return s, nil
+}
+
+// name returns what a segment's record is called: a digest of it.
+func name(record []byte) string {
+	h := fnv.New128a()
+	_, _ = h.Write(record)
+	return hex.EncodeToString(h.Sum(nil)[:12])
+}
+
+func segmentKey(level int, name string) string { return segmentPrefix(level) + name }
+
+func segmentPrefix(level int) string { return "s/" + string(rune('0'+level)) + "/" }
+
+// levelOf returns the level of a segment by its key.
+func levelOf(key string) int { return int(strings.TrimPrefix(key, "s/")[0] - '0') }
+
+// next returns the value of a record that changes with every change: it follows
+// from the value before and from the change.
+func next(before, change string) string { return name([]byte(before + "\n" + change)) }
