@@ -204,7 +204,7 @@ func plainScalar(s string, inList bool) bool {
 		case r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z':
 		case r == utf8.RuneError, r != ' ' && !unicode.IsPrint(r), r >= utf8.RuneSelf && unprintable(r):
 			return false
-		case inList && strings.ContainsRune(`,[]{}:`, r):
+		case inList && strings.ContainsRune(`,[]{}:?`, r): // yaml.v3 fails at "a?,"
 			return false
 		case r == ':' && i+1 < len(s) && s[i+1] == ' ', r == '#' && s[i-1] == ' ':
 			return false

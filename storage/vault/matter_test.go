@@ -14,8 +14,23 @@ import (
 
 var longKey = "doc/" + strings.Repeat("k", 400)
 
+// longestName is the length of the longest of all names in a JSON value.
+func longestName(value any) (longest int) {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, v := range value {
+			longest = max(longest, len(name), longestName(v))
+		}
+	case []any:
+		for _, v := range value {
+			longest = max(longest, longestName(v))
+		}
+	}
+	return longest
+}
+
 // roundTrip checks that a document comes back from its file, also over a file
-// that held something else, and that another YAML parser reads the same.
+// that held something else, and that another YAML parser reads the file.
 func roundTrip(t *testing.T, key string, document []byte) {
 	t.Helper()
 	want, err := storage.Canonical(document)
@@ -53,11 +68,14 @@ func roundTrip(t *testing.T, key string, document []byte) {
 		t.Fatalf("written again: %v\n%q\n%q", err, again, file)
 	}
 	matter, _, ok := bytes.Cut(file[4:], []byte("---\n"))
-	if ok && len(file) < 20_000 && !bytes.Contains(document, []byte(`[[[[[[`)) {
-		var node map[string]any
-		err := yaml.Unmarshal(matter, &node)
-		// Names over 1,024 bytes are beyond YAML's simple keys.
-		if err != nil && !strings.Contains(err.Error(), "could not find expected ':'") && !strings.Contains(err.Error(), "mapping values") && !strings.Contains(err.Error(), "already defined") && !strings.Contains(err.Error(), "into float64") {
+	var value any
+	if err := json.Unmarshal(document, &value); err != nil {
+		return // a number beyond float64
+	}
+	// YAML's keys without a question mark end at 1,024 characters, as written.
+	if ok && len(file) < 20_000 && !bytes.Contains(document, []byte(`[[[[[[`)) && longestName(value) < 150 {
+		var node yaml.Node
+		if err := yaml.Unmarshal(matter, &node); err != nil {
 			t.Fatalf("no YAML: %v\n%q", err, matter)
 		}
 	}
@@ -100,6 +118,7 @@ func FuzzRoundTrip(f *testing.F) {
 func FuzzText(f *testing.F) {
 	f.Add("a", "b", "c")
 	f.Add("---", ": #", "\u0085")
+	f.Add("0", "A?", "0")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		document, err := json.Marshal(map[string]any{"x" + a: b, "l": []any{a, b, c, 1}, "o": map[string]string{a: c}, "body": c, b + "y": a})
 		if err != nil || storage.ValidateEntry("doc/a", document) != nil {
