@@ -65,7 +65,7 @@ var rules = []rule{
 		"go.opentelemetry.io/otel/trace",
 	}, tests: otelSDK},
 	// A layer's records are read with the options and errors of storage.
-	{pkg: "layers", packages: []string{"memory", "projection", "storage"}},
+	{pkg: "layers", packages: []string{"memory", "projection", "storage", "storage/search"}},
 
 	{pkg: "internal/transcript", packages: []string{"projection"}},
 	{pkg: "internal/demo", packages: []string{"internal/transcript"}},

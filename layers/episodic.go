@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/search"
 )
 
 // EpisodicOptions are the options of [Episodic].
@@ -22,9 +24,11 @@ type EpisodicOptions struct {
 	Spec memory.Spec
 	// TopK is how many episodes are recalled at most; 0 means 3.
 	TopK int
-	// MinScore is the least relevance of an episode to the query; 0 means
-	// 0.25, negative no bound. The scale is that of [SemanticRecall].
-	MinScore float64
+	// Floor is the least relevance of an episode to the query, by what of the
+	// query, by information, it has; 0 means 0.25, negative no bound.
+	Floor float64
+	// Language is that of [search.Options].
+	Language string
 	// Summarize writes the summary of an execution, in a few sentences. It
 	// replaces the default, which says what was asked, which tools were used,
 	// how it ended and what was answered last.
@@ -61,11 +65,10 @@ type SummarizeInput struct {
 // records until a later turn, of any execution in the scope, has summarised
 // them. If nothing is relevant enough it recalls nothing and its note says so.
 //
-// The state is {"index": {"docs", "length"}, "backlog"}: what ranking needs, and
-// how summarising goes. The records are e/<id> → [Episode], t/<term>/<id> →
-// "<count> <length>", wait/<id> → an episode with its events, and open/<digest
-// of the execution> → key of its first item. Ids are <time of the end>-<digest>.
-// Episodes are kept until the layer is cleared.
+// The state is {"backlog"}: how summarising goes. The records are e/<id> →
+// [Episode], wait/<id> → an episode with its events, open/<digest of the
+// execution> → key of its first item, and those of package search. Ids are <time
+// of the end>-<digest>. Episodes are kept until the layer is cleared.
 func Episodic(opts *EpisodicOptions) memory.Layer {
 	var e episodic
 	if opts != nil {
@@ -74,9 +77,8 @@ func Episodic(opts *EpisodicOptions) memory.Layer {
 	if e.TopK <= 0 {
 		e.TopK = 3
 	}
-	if e.MinScore == 0 {
-		e.MinScore = 0.25
-	}
+	e.Floor = cmp.Or(e.Floor, 0.25)
+	e.indexes.opts = search.Options{Language: e.Language}
 	spec := override(memory.Spec{
 		ID: "episodic", Slot: memory.SlotEpisodic, Scope: memory.ScopeResource,
 		Budget: projection.Exactly(800), Placement: projection.Live, Format: 1,
@@ -93,13 +95,13 @@ func Episodic(opts *EpisodicOptions) memory.Layer {
 
 // episodes is the state.
 type episodes struct {
-	Index   corpus  `json:"index,omitzero"`
 	Backlog backlog `json:"backlog,omitzero"`
 }
 
 type episodic struct {
 	EpisodicOptions
-	calls calls
+	calls   calls
+	indexes indexes
 }
 
 const (
@@ -224,23 +226,27 @@ func (e *episodic) complete(ctx context.Context, in *memory.CompleteInput[episod
 		return memory.Change[episodes]{}, failure
 	}
 	id := timeKey(ep.Ended) + "-" + digest(x.ID())
-	t := termsOf(said + "\n" + ep.Summary)
-	c := memory.Update(func(s episodes) episodes {
-		s.Index.Docs++
-		s.Index.Length += int64(t.length)
-		if heard != nil {
-			s.Backlog = s.Backlog.failed(err, nil)
-		}
-		return s
-	}).Delete(open).Put(episodePrefix+id, value)
+	ix, failure := e.indexes.of(in.Records)
+	if failure != nil {
+		return memory.Change[episodes]{}, failure
+	}
+	ops, failure := ix.Append(ctx, in.Records, search.Doc{ID: id, Time: ep.Ended, Text: said + "\n" + ep.Summary})
+	if failure != nil {
+		return memory.Change[episodes]{}, failure
+	}
+	var c memory.Change[episodes]
 	if heard != nil {
+		c = memory.Update(func(s episodes) episodes {
+			s.Backlog = s.Backlog.failed(err, nil)
+			return s
+		})
 		value, failure := json.Marshal(waitingEpisode{ep, heard})
 		if failure != nil {
 			return memory.Change[episodes]{}, failure
 		}
 		c = c.Put(waitPrefix+id, value)
 	}
-	return posted(c, id, t, maxRecords/2), nil
+	return written(c.Delete(open).Put(episodePrefix+id, value), ops), nil
 }
 
 // ends returns the first and the last of many items.
@@ -337,12 +343,7 @@ var lastTime = regexp.MustCompile(`(?i)\b(?:last time|last conversation|last ses
 
 func (e *episodic) recall(ctx context.Context, in *memory.RecallInput[episodes]) (memory.Recalled[episodes], error) {
 	var out memory.Recalled[episodes]
-	if out.Note = in.State.Backlog.note("summarize"); in.State.Index.Docs == 0 {
-		if out.Note == "" {
-			out.Note = "no execution has ended yet"
-		}
-		return out, nil
-	}
+	out.Note = in.State.Backlog.note("summarize")
 	text := query(in.Query)
 	var ids []string
 	if lastTime.MatchString(text) {
@@ -353,14 +354,17 @@ func (e *episodic) recall(ctx context.Context, in *memory.RecallInput[episodes])
 			ids = append(ids, strings.TrimPrefix(key.Key, episodePrefix))
 		}
 	}
-	hits, err := rank(ctx, in.Records, in.State.Index, text)
+	ix, err := e.indexes.of(in.Records)
 	if err != nil {
 		return out, err
 	}
-	best := 0.0
-	for _, h := range hits {
-		if best = max(best, h.score); h.score >= e.MinScore && !slices.Contains(ids, h.id) {
-			ids = append(ids, h.id)
+	found, err := ix.Search(ctx, in.Records, search.Query{Text: text, Floor: e.Floor, Limit: maxCandidates, Around: -1})
+	if err != nil {
+		return out, err
+	}
+	for i := range found.Hits {
+		if h := &found.Hits[i]; h.Score >= e.Floor && !slices.Contains(ids, h.ID) {
+			ids = append(ids, h.ID)
 		}
 	}
 	for _, id := range ids {
@@ -383,13 +387,8 @@ func (e *episodic) recall(ctx context.Context, in *memory.RecallInput[episodes])
 		out.Items = append(out.Items, it)
 	}
 	if len(out.Items) == 0 && out.Note == "" {
-		switch {
-		case len(ids) > 0:
+		if out.Note = found.Note; len(ids) > 0 {
 			out.Note = "the episodes that match are still in the log"
-		case best == 0:
-			out.Note = "no episode shares a word with the query"
-		default:
-			out.Note = fmt.Sprintf("the best of %d episodes scores %.2f, below %.2f", in.State.Index.Docs, best, e.MinScore)
 		}
 	}
 	return out, nil

@@ -3,7 +3,6 @@ package layers
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,7 +11,7 @@ import (
 
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
-	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/search"
 )
 
 // SemanticRecallOptions are the options of [SemanticRecall].
@@ -21,77 +20,67 @@ type SemanticRecallOptions struct {
 	// scope resource (so that other threads of the person are searched), budget
 	// at most 1,500 tokens, placement live.
 	Spec memory.Spec
-	// TopK is how many snippets are recalled at most; 0 means 5.
+	// Search says of what language the words are, and what relevance is made
+	// of. Its Ranking.Floor decides when nothing is recalled.
+	Search search.Options
+	// TopK is how many passages are recalled at most, neighbours aside; 0 means
+	// 10. Those that score less than 0.4 of the best one are left out.
 	TopK int
-	// MinScore is the least relevance of a snippet, from 0 to about 2; 0 means
-	// 0.25, negative no bound. A snippet that has half of what the query asks
-	// for, by information, scores about 0.5.
-	MinScore float64
 	// Tail is how many of the newest items of the log are taken to be in the
 	// prompt already, and are not recalled; 0 means 20, negative none.
 	Tail int
 	// Rank replaces the order by relevance: it returns those of the candidates
-	// to recall, best first. It is given at most 50, MinScore or not. If it
-	// fails, the order by relevance holds.
-	Rank func(ctx context.Context, query string, candidates []Snippet) ([]Snippet, error)
-}
-
-// Snippet is a passage of an earlier item.
-type Snippet struct {
-	Text    string    `json:"text"`
-	Speaker string    `json:"speaker"`
-	Time    time.Time `json:"time,omitzero"`
-	Thread  string    `json:"thread"`
-	Item    string    `json:"item,omitempty"` // id
-	Score   float64   `json:"score,omitempty"`
-
-	id string
+	// to recall, best first. It is given at most 50. If it fails, the order by
+	// relevance holds.
+	Rank func(ctx context.Context, query string, candidates []search.Hit) ([]search.Hit, error)
 }
 
 // SemanticRecall returns the layer that finds earlier items of its scope by the
 // words of the newest user message, wherever they stand: in turns that the
 // prompt no longer holds, and in other threads.
 //
-// Despite its name it knows words, not meaning: it ranks by BM25, over words in
-// lower case without English endings and stop words, the names of speakers
-// among them. A Rank function can do better with the candidates, but finds none
-// that share no word.
+// Despite its name it knows words, not meaning: it ranks by package search, for
+// which a day of a thread is a session. A Rank function can do better with the
+// candidates, but finds none that neither shares a word nor stands beside one
+// that does.
+//
+// What is found is shown as [search.Pack] writes it: under its day, each passage
+// with its speaker, the best of them with their neighbours. If nothing is relevant enough
+// it recalls nothing and its note says so.
 //
 // Each turn adds its messages and tool results to the index; nothing is ever
 // rebuilt. An item is cut into passages of about 1,000 bytes at sentence ends:
 // at most 8 of an item and 40 of a turn, what users and assistants said before
-// what tools returned. A turn writes at most 400 records: where its passages
-// have more terms, each gives up its rarest and shortest. What goes beyond is
-// not found later, but stays in the thread.
+// what tools returned. What goes beyond is not found later, but stays in the
+// thread. The index of a scope takes about 200 bytes a passage of memory; those
+// of the 64 scopes that were used last are kept there.
 //
-// If nothing is relevant enough it recalls nothing and its note says so.
-//
-// Tool: search. The state is {"docs", "length"}: how many passages there are,
-// and how many words. The records are d/<id> → [Snippet] without its score, and
-// t/<term>/<id> → "<count> <length>"; ids are <time>-<digest>-<passage>.
+// Tool: search. There is no state. The records are those of package search, with
+// ids <time>-<digest>-<passage>, and for scope and source of a document the
+// thread and the id of its item.
 func SemanticRecall(opts *SemanticRecallOptions) memory.Layer {
 	var r semanticRecall
 	if opts != nil {
 		r.SemanticRecallOptions = *opts
 	}
 	if r.TopK <= 0 {
-		r.TopK = 5
+		r.TopK = 10
 	}
-	r.MinScore = cmp.Or(r.MinScore, 0.25)
 	r.Tail = cmp.Or(r.Tail, 20)
+	r.indexes.opts = r.Search
 	spec := override(memory.Spec{
 		ID: "semantic-recall", Slot: memory.SlotSemanticRecall, Scope: memory.ScopeResource,
 		Budget: projection.Exactly(1500), Placement: projection.Live, Format: 1,
 	}, r.Spec)
-	hooks := memory.Hooks[corpus]{
+	hooks := memory.Hooks[struct{}]{
 		Recall: r.recall,
 		Store:  r.store,
-		Tools: []memory.Tool[corpus]{
+		Tools: []memory.Tool[struct{}]{
 			memory.NewTool("search", "Search earlier conversations for words. Returns passages with speaker and time.", r.search),
 		},
 	}
 	if r.Rank != nil {
-		hooks.Dispose = func(ctx context.Context, in *memory.DisposeInput[corpus]) error {
+		hooks.Dispose = func(ctx context.Context, in *memory.DisposeInput[struct{}]) error {
 			return r.calls.wait(ctx, in.Execution)
 		}
 	}
@@ -100,72 +89,37 @@ func SemanticRecall(opts *SemanticRecallOptions) memory.Layer {
 
 type semanticRecall struct {
 	SemanticRecallOptions
-	calls calls
+	calls   calls
+	indexes indexes
 }
 
 const (
-	docPrefix     = "d/"
 	maxPassage    = 1000 // bytes, about
 	maxPassages   = 8    // of an item
 	maxTurn       = 40   // passages of a turn
-	maxRecords    = 400  // written by a turn
-	maxCandidates = 50   // given to Rank
+	maxCandidates = 50   // looked at
+	maxSource     = 1024 // bytes of an item's id
 )
 
-// passage is a part of an item to be indexed.
-type passage struct {
-	Snippet
-	terms terms
-}
-
-func (r *semanticRecall) store(_ context.Context, in *memory.StoreInput[corpus]) (memory.Change[corpus], error) {
-	list := passages(in.Execution, in.New)
-	if len(list) == 0 {
-		return memory.Change[corpus]{}, nil
+func (r *semanticRecall) store(ctx context.Context, in *memory.StoreInput[struct{}]) (memory.Change[struct{}], error) {
+	var c memory.Change[struct{}]
+	docs := passages(in.Execution, in.New)
+	if len(docs) == 0 {
+		return c, nil
 	}
-	limit := share(list, maxRecords-len(list))
-	var added corpus
-	for i := range list {
-		added.Docs++
-		added.Length += int64(list[i].terms.length)
+	ix, err := r.indexes.of(in.Records)
+	if err != nil {
+		return c, err
 	}
-	c := memory.Update(func(c corpus) corpus {
-		c.Docs += added.Docs
-		c.Length += added.Length
-		return c
-	})
-	for i := range list {
-		value, err := json.Marshal(&list[i].Snippet)
-		if err != nil {
-			return memory.Change[corpus]{}, err
-		}
-		c = posted(c.Put(docPrefix+list[i].id, value), list[i].id, list[i].terms, limit)
-	}
-	return c, nil
-}
-
-// share returns how many terms each passage may have, so that all have at most
-// total: those that need less leave the rest to the others.
-func share(list []passage, total int) int {
-	var sizes []int
-	for i := range list {
-		sizes = append(sizes, len(list[i].terms.order))
-	}
-	slices.Sort(sizes)
-	for i, n := range sizes {
-		left := len(sizes) - i
-		if n*left > total {
-			return total / left
-		}
-		total -= n
-	}
-	return maxRecords
+	ops, err := ix.Append(ctx, in.Records, docs...)
+	return written(c, ops), err
 }
 
 // passages cuts the messages and then the tool results among items, until there
 // are as many passages as a turn may have.
-func passages(x *memory.Execution, items []projection.Item) []passage {
-	var list []passage
+func passages(x *memory.Execution, items []projection.Item) []search.Doc {
+	var docs []search.Doc
+	thread := x.Identity().Thread
 	for _, kind := range []projection.Kind{projection.Message, projection.ToolResult} {
 		for i := range items {
 			it := &items[i]
@@ -174,151 +128,151 @@ func passages(x *memory.Execution, items []projection.Item) []passage {
 			}
 			e := Event{Kind: it.Kind, Role: it.Role, Name: it.Name}
 			text, _ := tidy(it.Text(), 2*maxPassages*maxPassage)
-			id := itemKey(x, it, i)
 			n := 0
 			for part := range cut(text, maxPassage) {
 				if n == maxPassages {
 					break
 				}
-				if len(list) == maxTurn {
+				if len(docs) == maxTurn {
 					x.Event("what goes beyond the passages of a turn is not indexed")
-					return list
+					return docs
 				}
-				if t := termsOf(it.Name + "\n" + part); t.length > 0 {
-					list = append(list, passage{Snippet{
-						Text: part, Speaker: e.Speaker(), Time: it.Time.UTC(), Thread: x.Identity().Thread,
-						Item: it.ID, id: fmt.Sprintf("%s-%d", id, n),
-					}, t})
-					n++
+				d := search.Doc{
+					ID:      fmt.Sprintf("%s-%d%.8s", itemKey(x, it, i), n, digest(part)),
+					Session: digest(thread) + it.Time.UTC().Format(" 2006-01-02"),
+					Speaker: e.Speaker(), Type: string(it.Kind), Scope: thread, Time: it.Time.UTC(), Text: part,
 				}
+				if len(it.ID) <= maxSource {
+					d.Source = it.ID
+				}
+				docs = append(docs, d)
+				n++
 			}
 		}
 	}
-	return list
+	return docs
 }
 
-func (r *semanticRecall) recall(ctx context.Context, in *memory.RecallInput[corpus]) (memory.Recalled[corpus], error) {
+// itemOf returns the [itemKey] of the item that a passage is of.
+func itemOf(id string) string { return id[:max(strings.LastIndexByte(id, '-'), 0)] }
+
+func (r *semanticRecall) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
 	visible := make(map[string]bool)
 	for i := max(len(in.Log)-max(r.Tail, 0), 0); i < len(in.Log); i++ {
 		visible[itemKey(in.Execution, &in.Log[i], i)] = true
 	}
-	var out memory.Recalled[corpus]
-	switch asked := termsOf(query(in.Query)); {
-	case in.State.Docs == 0:
-		out.Note = "nothing is indexed yet"
-		return out, nil
-	case asked.length == 0:
-		out.Note = "the query has no words to search for"
-		return out, nil
-	}
-	list, best, err := r.find(ctx, in.Execution, in.Records, in.State, in.Query, visible, r.TopK)
-	if err != nil && list == nil {
+	shown := func(id string) bool { return visible[itemOf(id)] }
+	var out memory.Recalled[struct{}]
+	found, err := r.find(ctx, in.Execution, in.Records, search.Query{
+		Text: query(in.Query), Limit: r.TopK, Cut: 0.4, Filter: search.Filter{Exclude: shown},
+	})
+	if err != nil {
 		return out, err
 	}
-	for _, s := range list {
-		text := "[" + s.when() + s.Speaker
-		if s.Thread != in.Execution.Identity().Thread {
-			text += ", another conversation"
+	sources := make(map[string]string)
+	for i := range found.Hits {
+		h := &found.Hits[i]
+		for _, list := range []*[]search.Doc{&h.Before, &h.After} {
+			*list = slices.DeleteFunc(*list, func(d search.Doc) bool { return shown(d.ID) })
+			for _, d := range *list {
+				sources[d.ID] = d.Source
+			}
 		}
-		it := item(text+"] "+line(s.Text, 2*maxPassage), in.Records.Key(docPrefix+s.id))
-		if s.Item != "" {
-			it.Refs = append(it.Refs, s.Item)
-		}
-		out.Items = append(out.Items, it)
+		sources[h.ID] = h.Source
 	}
-	switch {
-	case err != nil:
-		out.Note = "ordered by relevance, rank failed: " + line(err.Error(), 200)
-	case len(list) > 0:
-	case best == 0:
-		out.Note = "no earlier item shares a word with the query"
-	default:
-		out.Note = fmt.Sprintf("the best of %d passages scores %.2f, below %.2f", in.State.Docs, best, r.MinScore)
+	const overhead = 24 // tokens of what the view puts around
+	packed := search.Pack(found.Hits, in.Budget-overhead, in.Execution.Count)
+	if out.Note = found.Note; len(found.Hits) > 0 && packed.Text == "" {
+		out.Note = fmt.Sprintf("none of the %d passages that were found fits in the budget", len(found.Hits))
+	}
+	out.Text = strings.TrimSuffix(packed.Text, "\n")
+	for _, id := range packed.IDs {
+		out.Refs = append(out.Refs, in.Records.Key(search.DocKey(id)))
+		if source := sources[id]; source != "" {
+			out.Refs = append(out.Refs, source)
+		}
 	}
 	return out, nil
 }
 
-func (s *Snippet) when() string {
-	if s.Time.IsZero() {
-		return ""
-	}
-	return s.Time.UTC().Format("2006-01-02 15:04 ")
-}
-
-// find returns at most n snippets for a query, none of them of the visible
-// items, and the score of the best that there was. If Rank fails, its error
-// comes with the snippets by relevance.
-func (r *semanticRecall) find(ctx context.Context, x *memory.Execution, records *memory.Records, c corpus, text string, visible map[string]bool, n int) (list []Snippet, best float64, err error) {
-	hits, err := rank(ctx, records, c, query(text))
+// find searches with the layer's Rank.
+func (r *semanticRecall) find(ctx context.Context, x *memory.Execution, records *memory.Records, q search.Query) (search.Result, error) {
+	ix, err := r.indexes.of(records)
 	if err != nil {
-		return nil, 0, err
+		return search.Result{}, err
 	}
-	want := n
 	if r.Rank != nil {
-		want = max(n, maxCandidates)
+		q.Rank = func(ctx context.Context, text string, hits []search.Hit) ([]search.Hit, error) {
+			hits, err := attempt(ctx, &r.calls, x, func(ctx context.Context) ([]search.Hit, error) { return r.Rank(ctx, text, hits) })
+			if err != nil {
+				err = errors.New(line(err.Error(), 200))
+			}
+			return hits, err
+		}
 	}
-	var candidates []Snippet
-	for _, h := range hits {
-		if len(candidates) == want || r.Rank == nil && h.score < r.MinScore && best > 0 {
-			break
-		}
-		if at := strings.LastIndexByte(h.id, '-'); visible[h.id[:max(at, 0)]] {
-			continue
-		}
-		best = max(best, h.score)
-		if r.Rank == nil && h.score < r.MinScore {
-			break
-		}
-		value, err := records.Get(ctx, docPrefix+h.id)
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-		s := Snippet{id: h.id}
-		if err := json.Unmarshal(value, &s); err != nil {
-			continue // damaged: the others still count
-		}
-		s.Score = h.score
-		candidates = append(candidates, s)
-	}
-	if r.Rank == nil || len(candidates) == 0 {
-		return candidates, best, nil
-	}
-	list, err = attempt(ctx, &r.calls, x, func(ctx context.Context) ([]Snippet, error) {
-		return r.Rank(ctx, text, slices.Clone(candidates))
-	})
-	if err != nil {
-		list = slices.DeleteFunc(candidates, func(s Snippet) bool { return s.Score < r.MinScore })
-	} else {
-		list = slices.DeleteFunc(slices.Clone(list), func(s Snippet) bool {
-			return !slices.ContainsFunc(candidates, func(c Snippet) bool { return c.id == s.id })
-		})
-	}
-	return list[:min(len(list), n)], best, err
+	return ix.Search(ctx, records, q)
 }
 
 type searchArgs struct {
-	Query string `json:"query" jsonschema:"words to search for"`
-	Limit int    `json:"limit,omitempty" jsonschema:"at most so many passages, 20 at most; the default is 5"`
+	Query   string `json:"query" jsonschema:"words to search for"`
+	Speaker string `json:"speaker,omitempty" jsonschema:"only what this person said"`
+	From    string `json:"from,omitempty" jsonschema:"only from this day on, as 2006-01-02"`
+	Until   string `json:"until,omitempty" jsonschema:"only up to and with this day, as 2006-01-02"`
+	Limit   int    `json:"limit,omitempty" jsonschema:"at most so many passages, 20 at most; the default is 5"`
+}
+
+// recalled is a passage as the tool returns it.
+type recalled struct {
+	Text    string    `json:"text"`
+	Speaker string    `json:"speaker"`
+	Time    time.Time `json:"time,omitzero"`
+	Thread  string    `json:"thread"`
+	Item    string    `json:"item,omitempty"` // id
+	Score   float64   `json:"score,omitempty"`
 }
 
 type searchResult struct {
-	Passages []Snippet `json:"passages"`
+	Passages []recalled `json:"passages"`
+	Note     string     `json:"note,omitempty"` // why there are none
 }
 
-func (r *semanticRecall) search(ctx context.Context, in *memory.ToolInput[corpus], args searchArgs) (searchResult, memory.Change[corpus], error) {
-	n := r.TopK
+func (r *semanticRecall) search(ctx context.Context, in *memory.ToolInput[struct{}], args searchArgs) (searchResult, memory.Change[struct{}], error) {
+	out := searchResult{Passages: []recalled{}}
+	q := search.Query{Text: query(args.Query), Limit: 5, Around: -1}
 	if args.Limit > 0 {
-		n = min(args.Limit, 20)
+		q.Limit = min(args.Limit, 20)
 	}
-	list, _, err := r.find(ctx, in.Execution, in.Records, in.State, args.Query, nil, n)
-	if err != nil && list == nil {
-		return searchResult{}, memory.Change[corpus]{}, err
+	if args.Speaker != "" {
+		q.Filter.Speakers = []string{args.Speaker}
 	}
-	if list == nil {
-		list = []Snippet{}
+	var err error
+	if q.Filter.From, err = day(args.From); err == nil {
+		if q.Filter.To, err = day(args.Until); !q.Filter.To.IsZero() {
+			q.Filter.To = q.Filter.To.AddDate(0, 0, 1)
+		}
 	}
-	return searchResult{list}, memory.Change[corpus]{}, nil
+	if err != nil {
+		return out, memory.Change[struct{}]{}, err
+	}
+	found, err := r.find(ctx, in.Execution, in.Records, q)
+	if err != nil {
+		return out, memory.Change[struct{}]{}, err
+	}
+	out.Note = found.Note
+	for i := range found.Hits {
+		h := &found.Hits[i]
+		out.Passages = append(out.Passages, recalled{h.Text, h.Speaker, h.Time, h.Scope, h.Source, h.Score})
+	}
+	return out, memory.Change[struct{}]{}, nil
+}
+
+func day(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return t, fmt.Errorf("search: %q is no day like 2026-01-31", line(text, 40))
+	}
+	return t, nil
 }

@@ -5,37 +5,37 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/stratamem/strata/layers"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/search"
 )
 
 func TestSemanticRecall(t *testing.T) {
 	eachEngine(t, func(t *testing.T, store storage.Adapter) {
 		c := talk(t, remember(t, store, layers.SemanticRecall(nil)), "monday", "r")
 		c.say("My dentist is Dr. Molar, her phone number is 555-0199.", "I noted Dr. Molar's number.")
+		c.end()
+		c = talk(t, remember(t, store, layers.SemanticRecall(nil)), "sunday", "r")
 		c.say("The greenhouse needs a new roof.", "Glass or polycarbonate?")
 		c.say("Polycarbonate. Order four sheets.", "Ordered four sheets of polycarbonate.")
 		c.end()
 
 		c = talk(t, remember(t, store, layers.SemanticRecall(nil)), "tuesday", "r")
 		got := c.ask("What is the phone number of my dentist?")
-		if !strings.Contains(got, " user, another conversation] My dentist is Dr. Molar") || strings.Contains(got, "greenhouse") {
+		if !strings.Contains(got, "]\nuser: My dentist is Dr. Molar") || strings.Contains(got, "greenhouse") {
 			t.Errorf("shown:\n%s", got)
 		}
 		c.commit("555-0199.")
 		for _, ask := range []struct{ query, note string }{
-			{"Tell me a joke about penguins.", "no earlier item shares a word"},
+			{"Tell me a joke about penguins.", "nothing shares a word"},
 			{"And now?", "no words to search for"},
-			{"Which number of sheets of paper fit into the yellow printer upstairs?", "below 0.25"},
+			{"Which number of sheets of paper fit into the yellow printer upstairs?", "below 0.45"},
 		} {
 			if got := c.ask(ask.query); got != "" || !strings.Contains(c.note("semantic-recall"), ask.note) {
 				t.Errorf("%s: shown %q, note %q, want note %q", ask.query, got, c.note("semantic-recall"), ask.note)
@@ -66,10 +66,10 @@ func TestRecallRefs(t *testing.T) {
 		if it.Layer == "" {
 			continue
 		}
-		if !strings.Contains(it.Text(), "Anna, another conversation] The greenhouse") {
+		if !strings.Contains(it.Text(), "]\nAnna: The greenhouse needs a roof.\nassistant: ok") {
 			t.Errorf("shown: %s", it.Text())
 		}
-		if len(it.Refs) != 2 || it.Refs[1] != "item-1" {
+		if len(it.Refs) != 4 || it.Refs[1] != "item-1" {
 			t.Fatalf("refs = %q", it.Refs)
 		}
 		record, err := store.Get(t.Context(), it.Refs[0])
@@ -90,100 +90,58 @@ func TestRecallTail(t *testing.T) {
 	}
 	c.commit("ok")
 	c.say("one", "two")
-	if got := c.ask("safe code?"); !strings.Contains(got, "] The safe code is 7788.") {
+	if got := c.ask("safe code?"); !strings.Contains(got, "]\nuser: The safe code is 7788.") {
 		t.Errorf("shown: %q after it left the tail", got)
 	}
 	c.commit("7788")
 	c.end()
 }
 
-// The ranking is BM25: compared with a plain implementation of the formula over
-// all texts, and the counts survive runs that write at once.
-func TestRecallMatchesBM25(t *testing.T) {
+// Executions that write at once, of several memories, lose nothing: each finds
+// what all have said, and so does the index as it is in the store.
+func TestRecallWritersAtOnce(t *testing.T) {
 	eachEngine(t, func(t *testing.T, store storage.Adapter) {
-		vocabulary := strings.Fields("apple banana cherry damson elder fig grape hazel iris juniper kale lemon mango nettle olive pear quince rose")
-		var texts []string
-		for i := range 40 {
-			var words []string
-			for j := range 3 + i%7 {
-				words = append(words, vocabulary[(i*i+j*(i+3))%len(vocabulary)])
-			}
-			texts = append(texts, strings.Join(words, " "))
-		}
-		layer := layers.SemanticRecall(&layers.SemanticRecallOptions{Tail: -1, MinScore: -1, TopK: 20})
+		layer := layers.SemanticRecall(&layers.SemanticRecallOptions{Tail: -1})
 		var wg sync.WaitGroup
 		for i := range 4 {
 			m := remember(t, store, layer)
 			wg.Go(func() {
 				c := talk(t, m, fmt.Sprintf("t%d", i), "r")
-				for _, text := range texts[10*i : 10*i+10] {
-					c.say(text, "")
+				for j := range 20 { // enough for merges
+					c.say(fmt.Sprintf("The secret of room%dx%d is out.", i, j), "")
 				}
 				c.end()
 			})
 		}
 		wg.Wait()
 		c := talk(t, remember(t, store, layer), "last", "r")
-		for _, query := range []string{"apple", "cherry fig", "kale kale mango rose", "unseen grape", "pear olive quince apple banana"} {
-			var got struct {
-				Passages []layers.Snippet
-			}
-			if err := json.Unmarshal([]byte(c.call("semantic-recall_search", fmt.Sprintf(`{"query":%q,"limit":20}`, query))), &got); err != nil {
-				t.Fatal(err)
-			}
-			var scores []float64
-			for _, s := range got.Passages {
-				want := bm25(query, s.Text, texts)
-				if math.Abs(s.Score-want) > 1e-9 {
-					t.Errorf("%q: score of %q = %v, want %v", query, s.Text, s.Score, want)
+		for i := range 4 {
+			for j := range 20 {
+				var got found
+				c.decode(&got, "semantic-recall_search", fmt.Sprintf(`{"query":"room%dx%d","limit":1}`, i, j))
+				if len(got.Passages) != 1 || got.Passages[0].Thread != fmt.Sprintf("t%d", i) {
+					t.Errorf("room%dx%d: %+v", i, j, got)
 				}
-				scores = append(scores, s.Score)
-			}
-			if len(scores) == 0 || !slices.IsSortedFunc(scores, func(a, b float64) int { return int(math.Copysign(1, b-a)) }) {
-				t.Errorf("%q: scores %v", query, scores)
 			}
 		}
 		c.end()
+		for fault, err := range search.Check(t.Context(), storage.Scope(store, "_layers/semantic-recall/resource/r/r0")) {
+			t.Errorf("the index has a fault: %v, %v", fault, err)
+		}
 	})
 }
 
-// bm25 is the formula of Robertson and Zaragoza, by the book, divided by the
-// sum of the idf, where terms that no text has count as if one had them.
-func bm25(query, text string, all []string) float64 {
-	count := func(text, term string) float64 {
-		n := 0
-		for w := range strings.FieldsSeq(text) {
-			if w == term {
-				n++
-			}
-		}
-		return float64(n)
+// found is what the tool returns.
+type found struct {
+	Passages []struct{ Text, Speaker, Thread, Item string }
+	Note     string
+}
+
+func (c *conversation) decode(value any, tool, args string) {
+	c.t.Helper()
+	if err := json.Unmarshal([]byte(c.call(tool, args)), value); err != nil {
+		c.t.Fatal(err)
 	}
-	length := func(text string) float64 { return float64(len(strings.Fields(text))) }
-	total := 0.0
-	for _, t := range all {
-		total += length(t)
-	}
-	sum, norm := 0.0, 0.0
-	done := map[string]bool{}
-	for term := range strings.FieldsSeq(query) {
-		if done[term] {
-			continue
-		}
-		done[term] = true
-		n := 0.0
-		for _, t := range all {
-			if count(t, term) > 0 {
-				n++
-			}
-		}
-		n = max(n, 1)
-		idf := math.Log(1 + (float64(len(all))-n+0.5)/(n+0.5))
-		tf := count(text, term)
-		norm += idf
-		sum += idf * tf * 2.2 / (tf + 1.2*(1-0.75+0.75*length(text)/(total/float64(len(all)))))
-	}
-	return sum / norm
 }
 
 func TestRecallRank(t *testing.T) {
@@ -196,12 +154,12 @@ func TestRecallRank(t *testing.T) {
 	var fails error
 	layer := layers.SemanticRecall(&layers.SemanticRecallOptions{
 		TopK: 2,
-		Rank: func(_ context.Context, query string, list []layers.Snippet) ([]layers.Snippet, error) {
+		Rank: func(_ context.Context, query string, list []search.Hit) ([]search.Hit, error) {
 			if fails != nil {
 				return nil, fails
 			}
-			slices.SortFunc(list, func(a, b layers.Snippet) int { return strings.Compare(a.Text, b.Text) })
-			return append([]layers.Snippet{{Text: "made up"}}, list...), nil
+			slices.SortFunc(list, func(a, b search.Hit) int { return strings.Compare(a.Text, b.Text) })
+			return append([]search.Hit{{Doc: search.Doc{Text: "made up"}}}, list...), nil
 		},
 	})
 	c = talk(t, remember(t, store, layer), "t2", "r")
@@ -271,17 +229,25 @@ func TestSearchTool(t *testing.T) {
 	store := openMem(t)
 	c := talk(t, remember(t, store, layers.SemanticRecall(nil)), "t1", "r")
 	c.say("The key is under the mat.", "ok")
-	var got struct {
-		Passages []layers.Snippet
-	}
-	if err := json.Unmarshal([]byte(c.call("semantic-recall_search", `{"query":"key mat"}`)), &got); err != nil {
-		t.Fatal(err)
-	}
-	if len(got.Passages) != 1 || got.Passages[0].Thread != "t1" || got.Passages[0].Speaker != "user" {
+	var got found
+	c.decode(&got, "semantic-recall_search", `{"query":"key mat"}`)
+	if len(got.Passages) == 0 || got.Passages[0].Text != "The key is under the mat." || got.Passages[0].Thread != "t1" || got.Passages[0].Speaker != "user" {
 		t.Errorf("passages = %+v", got.Passages)
 	}
-	if diff := cmp.Diff(`{"passages":[]}`, c.call("semantic-recall_search", `{"query":"zebra"}`)); diff != "" {
-		t.Error(diff)
+	for args, want := range map[string]string{
+		`{"query":"zebra"}`:                         `{"passages":[],"note":"nothing shares a word with the query"}`,
+		`{"query":"key","speaker":"Anna"}`:          `{"passages":[],"note":"nothing shares a word with the query"}`,
+		`{"query":"key","until":"2020-01-31"}`:      `{"passages":[],"note":"nothing shares a word with the query"}`,
+		`{"query":"key","from":"yesterday"}`:        `search: "yesterday" is no day like 2026-01-31`,
+		`{"query":"and so on","from":"2020-01-31"}`: `{"passages":[],"note":"the query has no words to search for"}`,
+	} {
+		if got := c.call("semantic-recall_search", args); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+	c.decode(&got, "semantic-recall_search", `{"query":"key","from":"2020-01-31","speaker":"user","limit":1}`)
+	if len(got.Passages) != 1 {
+		t.Errorf("passages = %+v", got.Passages)
 	}
 	c.end()
 }

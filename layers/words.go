@@ -96,21 +96,3 @@ var stopWords = func() map[string]bool {
 	}
 	return set
 }()
-
-// terms counts the words of a text.
-type terms struct {
-	count  map[string]int
-	order  []string // as they come first
-	length int      // of all words
-}
-
-func termsOf(text string) terms {
-	t := terms{count: make(map[string]int)}
-	for w := range words(text) {
-		if t.count[w]++; t.count[w] == 1 {
-			t.order = append(t.order, w)
-		}
-		t.length++
-	}
-	return t
-}

@@ -28,6 +28,16 @@ type Records struct {
 // item's Refs.
 func (r *Records) Key(key string) string { return r.prefix + key }
 
+// Space tells the Records of one scope, between two clears, in one Memory from
+// all others: a key for what a layer keeps of them in memory.
+type Space struct {
+	m      *Memory
+	prefix string
+}
+
+// Space returns what r are the records of.
+func (r *Records) Space() Space { return Space{r.m, r.prefix} }
+
 // Get returns the value of key, or an error that is [storage.ErrNotFound].
 func (r *Records) Get(ctx context.Context, key string) ([]byte, error) {
 	if i, ok := r.find(key); ok {

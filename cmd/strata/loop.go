@@ -3,10 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +19,7 @@ import (
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/search"
 )
 
 // loop is an agent loop: turns come in, a memory projects and commits each, a
@@ -251,16 +252,23 @@ func (l *loop) elsewhere(ctx context.Context, thread string, view *projection.Vi
 			continue
 		}
 		for _, ref := range it.Refs {
-			data, err := l.store.Get(ctx, ref)
-			if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrInvalid) {
+			index, ok := recordsOf(ref)
+			if !ok {
 				continue // the id of an item
+			}
+			id, ok := search.DocID(strings.TrimPrefix(ref, index+"/"))
+			if !ok {
+				continue
+			}
+			d, err := search.Read(ctx, storage.Scope(l.store, index), id)
+			if errors.Is(err, storage.ErrNotFound) {
+				continue
 			}
 			if err != nil {
 				return nil, err
 			}
-			var s layers.Snippet
-			if json.Unmarshal(data, &s) == nil && s.Text != "" && s.Thread != "" && s.Thread != thread {
-				return &elsewhere{it.Layer, s.Thread, s.Time, s.Text}, nil
+			if d.Scope != thread {
+				return &elsewhere{it.Layer, d.Scope, d.Time, d.Text}, nil
 			}
 		}
 	}

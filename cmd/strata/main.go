@@ -138,7 +138,7 @@ Exit status: 0 all went well, 1 it did not, 2 the command line is wrong,
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(demoCommand(t), runCommand(t), showCommand(t), explainCommand(t),
+	root.AddCommand(demoCommand(t), runCommand(t), showCommand(t), explainCommand(t), recallCommand(t), indexCommand(t),
 		copyCommand(t), backupCommand(t), restoreCommand(t), vaultCommand(t), benchCommand(t), versionCommand(t))
 	return root
 }

@@ -62,7 +62,7 @@ func Check(ctx context.Context, r Reader) iter.Seq2[storage.Fault, error] {
 		}
 		slices.Sort(left)
 		for _, id := range left {
-			if !yield(storage.Fault{Key: docKey(id), Reason: "indexed document is gone", Repair: rebuild}, nil) {
+			if !yield(storage.Fault{Key: DocKey(id), Reason: "indexed document is gone", Repair: rebuild}, nil) {
 				return
 			}
 		}

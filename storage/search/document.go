@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/stratamem/strata/storage"
@@ -40,7 +41,19 @@ const (
 	labelCount = 6
 )
 
-func docKey(id string) string { return docPrefix + storage.EscapeSegment(id) }
+// DocKey returns the key of a document, relative to the index.
+func DocKey(id string) string { return docPrefix + storage.EscapeSegment(id) }
+
+// DocID returns the ID of the document that a key, relative to the index, is
+// of, and false if it is of none.
+func DocID(key string) (id string, ok bool) {
+	segment, ok := strings.CutPrefix(key, docPrefix)
+	if !ok {
+		return "", false
+	}
+	id, err := storage.UnescapeSegment(segment)
+	return id, err == nil
+}
 
 func (d *Doc) labels() [labelCount]*string {
 	return [labelCount]*string{&d.Session, &d.Speaker, &d.Type, &d.Layer, &d.Scope, &d.Source}

@@ -122,7 +122,7 @@ func (ix *Index) Append(ctx context.Context, r Reader, docs ...Doc) ([]storage.O
 		}
 		had[d.ID] = true
 		fresh = append(fresh, *d)
-		ops = append(ops, storage.Put(docKey(d.ID), record))
+		ops = append(ops, storage.Put(DocKey(d.ID), record))
 	}
 	if len(fresh) == 0 {
 		return nil, nil
@@ -228,7 +228,7 @@ func (ix *Index) without(ctx context.Context, r Reader, ids []string) ([]storage
 	for _, id := range ids {
 		if n, ok := ix.picture.byID[id]; ok && !gone[id] {
 			gone[id], touched[n] = true, true
-			ops = append(ops, storage.Remove(docKey(id)))
+			ops = append(ops, storage.Remove(DocKey(id)))
 		}
 	}
 	if len(gone) == 0 {

@@ -16,7 +16,7 @@ type Packed struct {
 // Pack writes hits, best first, as long as they fit in a budget of tokens; what
 // does not fit is skipped. A hit that answers a question, or asks one, comes
 // with the other half of the exchange where both fit, and after all hits the
-// other neighbours that the search returned follow as long as there is room.
+// other neighbours of the three best follow as long as there is room.
 //
 // Documents of one session stand together in order, under a line with its time;
 // sessions stand in the order of their best hit. A line of a document begins
@@ -38,7 +38,7 @@ func Pack(hits []Hit, budget int, count func(text string) int) Packed {
 		}
 		p.add(h.Doc)
 	}
-	for i := range hits {
+	for i := range min(len(hits), readable) {
 		for _, d := range slices.Concat(hits[i].Before, hits[i].After) {
 			if p.had[hits[i].ID] {
 				p.add(d)
@@ -47,6 +47,10 @@ func Pack(hits []Hit, budget int, count func(text string) int) Packed {
 	}
 	return p.write()
 }
+
+// readable is how many hits come with neighbours that are no part of an
+// exchange: what makes them readable is not worth its tokens in all.
+const readable = 3
 
 type packer struct {
 	budget, used int

@@ -142,6 +142,9 @@ func (ix *Index) find(q *Query, want int) ([]found, Result) {
 		res.Note = fmt.Sprintf("the best of %d documents has %.2f of what the query asks for, below %.2f", p.live, res.Evidence, limit)
 		return nil, res
 	}
+	if i := slices.IndexFunc(s.list, func(c candidate) bool { return c.score < q.Cut*s.list[0].score }); i >= 0 {
+		s.list = s.list[:i]
+	}
 	list := make([]found, len(s.list))
 	for i := range list {
 		f := &list[i]
