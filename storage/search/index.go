@@ -106,31 +106,39 @@ func (ix *Index) Append(ctx context.Context, r Reader, docs ...Doc) ([]storage.O
 	}
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
-	var fresh []Doc
-	var ops []storage.Op
+	fresh, ops, err := ix.fresh(docs, nil)
+	if err != nil || len(fresh) == 0 {
+		return nil, err
+	}
+	return ix.grow(ctx, r, ops, newSegment(ix.analysis, fresh))
+}
+
+// fresh returns those of docs that the index has not, and the operations that
+// store them. None may be among those that go.
+func (ix *Index) fresh(docs []Doc, gone map[string]bool) (fresh []Doc, ops []storage.Op, err error) {
 	had := make(map[string]bool)
 	for i := range docs {
 		d := &docs[i]
 		if err := d.validate(); err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if gone[d.ID] {
+			return nil, nil, errors.New("replace: a document is to go and to come: another text has another ID")
 		}
 		record := d.encode()
 		if n, ok := ix.picture.byID[d.ID]; had[d.ID] || ok && ix.picture.sums[n] == sum(record) {
 			continue
 		} else if ok {
-			return nil, errors.New("append: the index has another document of that id: delete it first")
+			return nil, nil, errors.New("append: the index has another document of that id: delete it first")
 		}
 		had[d.ID] = true
 		fresh = append(fresh, *d)
 		ops = append(ops, storage.Put(DocKey(d.ID), record))
 	}
-	if len(fresh) == 0 {
-		return nil, nil
-	}
 	if ix.picture.live+len(fresh) > maxDocs {
-		return nil, fmt.Errorf("append: the index is full: it has %d documents", ix.picture.live)
+		return nil, nil, fmt.Errorf("append: the index is full: it has %d documents", ix.picture.live)
 	}
-	return ix.grow(ctx, r, ops, newSegment(ix.analysis, fresh))
+	return fresh, ops, nil
 }
 
 // grow adds to ops those that add a segment, and merge others where there are
@@ -206,9 +214,15 @@ func (ix *Index) keys(level int) []string {
 // Delete returns the operations that take documents out, text and postings, in
 // one batch: the segments that hold them are written anew, each at most 1,024
 // appends. IDs that the index has not are left out.
-func (ix *Index) Delete(ctx context.Context, r Reader, ids ...string) (ops []storage.Op, err error) {
+func (ix *Index) Delete(ctx context.Context, r Reader, ids ...string) ([]storage.Op, error) {
+	return ix.Replace(ctx, r, ids)
+}
+
+// Replace returns the operations that take documents out, as Delete does, and
+// add others, as Append does, in one batch. No ID may be in both.
+func (ix *Index) Replace(ctx context.Context, r Reader, gone []string, docs ...Doc) (ops []storage.Op, err error) {
 	for range 8 {
-		ops, err = ix.without(ctx, r, ids)
+		ops, err = ix.replace(ctx, r, gone, docs)
 		if !errors.Is(err, storage.ErrNotFound) { // another writer merged
 			break
 		}
@@ -216,7 +230,7 @@ func (ix *Index) Delete(ctx context.Context, r Reader, ids ...string) (ops []sto
 	return ops, err
 }
 
-func (ix *Index) without(ctx context.Context, r Reader, ids []string) ([]storage.Op, error) {
+func (ix *Index) replace(ctx context.Context, r Reader, ids []string, docs []Doc) ([]storage.Op, error) {
 	if err := ix.refresh(ctx, r); err != nil {
 		return nil, err
 	}
@@ -231,11 +245,26 @@ func (ix *Index) without(ctx context.Context, r Reader, ids []string) ([]storage
 			ops = append(ops, storage.Remove(DocKey(id)))
 		}
 	}
-	if len(gone) == 0 {
-		return nil, nil
+	fresh, puts, err := ix.fresh(docs, gone)
+	if err != nil {
+		return nil, err
 	}
+	ops = append(ops, puts...)
+	switch {
+	case len(gone) == 0 && len(fresh) == 0:
+		return nil, nil
+	case len(gone) == 0:
+		return ix.grow(ctx, r, ops, newSegment(ix.analysis, fresh))
+	}
+	drop := func(id string) bool { return gone[id] }
+	// The smallest segments that are touched become one with what is new; all of
+	// them do where there are many.
+	many := len(ix.keys(0)) >= fanIn[0]-1
+	small := []*segment{}
+	deep := false
 	for _, key := range slices.Sorted(maps.Keys(ix.segments)) {
-		if !slices.ContainsFunc(ix.segments[key], func(n uint32) bool { return touched[n] }) {
+		level := levelOf(key)
+		if !(many && level == 0) && !slices.ContainsFunc(ix.segments[key], func(n uint32) bool { return touched[n] }) {
 			continue
 		}
 		parts, err := readSegments(ctx, r, []string{key})
@@ -243,12 +272,42 @@ func (ix *Index) without(ctx context.Context, r Reader, ids []string) ([]storage
 			return nil, err
 		}
 		ops = append(ops, storage.Remove(key))
-		if s := merge(parts, func(id string) bool { return gone[id] }); len(s.docs) > 0 {
+		if level == 0 {
+			small = append(small, parts[0])
+			continue
+		}
+		deep = true
+		if s := merge(parts, drop); len(s.docs) > 0 {
 			record := s.encode()
 			ops = append(ops, storage.Put(segmentKey(s.level(), name(record)), record))
 		}
 	}
-	return ix.put(ops, &segment{}, true), nil
+	s := newSegment(ix.analysis, fresh)
+	if len(small) > 0 {
+		s = merge(append([]*segment{merge(small, drop)}, s), nil)
+	}
+	return ix.put(ops, s, deep), nil
+}
+
+// Has tells whether the index has a document.
+func (ix *Index) Has(ctx context.Context, r Reader, id string) (bool, error) {
+	if err := ix.refresh(ctx, r); err != nil {
+		return false, err
+	}
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	_, ok := ix.picture.byID[id]
+	return ok, nil
+}
+
+// IDs returns the IDs of all documents, in no order.
+func (ix *Index) IDs(ctx context.Context, r Reader) ([]string, error) {
+	if err := ix.refresh(ctx, r); err != nil {
+		return nil, err
+	}
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return slices.Collect(maps.Keys(ix.picture.byID)), nil
 }
 
 // Apply makes operations of an index that is kept in a namespace of a store, as

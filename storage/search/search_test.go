@@ -183,7 +183,13 @@ func TestIncremental(t *testing.T) {
 			n = 200
 		}
 		n = min(n, len(docs)-i)
-		add(t, ix, scope, docs[i:i+n]...)
+		if i > 1000 && i < 1500 { // nothing but replacements
+			id := docs[i-900].ID
+			gone[id] = true
+			must(0, ix.Apply(t.Context(), scope, must(ix.Replace(t.Context(), scope, []string{id}, docs[i:i+n]...))(t)))(t)
+		} else {
+			add(t, ix, scope, docs[i:i+n]...)
+		}
 		i += n
 		if i%7 == 0 {
 			id := docs[i/2].ID
@@ -215,6 +221,9 @@ func TestIncremental(t *testing.T) {
 				t.Errorf("%s finds what is deleted: %v", name, got)
 			}
 		}
+	}
+	for f, err := range search.Check(t.Context(), scope) {
+		t.Errorf("the index has a fault: %v, %v", f, err)
 	}
 	segments := 0
 	for _, err := range scope.List(t.Context(), "s/") {
