@@ -1,0 +1,189 @@
+package soma_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stratamem/strata/soma"
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/bolt"
+)
+
+// entities is how many there are in the store of a benchmark; STRATA_ENTITIES
+// sets another number. Of these, emerging are in that layer.
+var entities = 10_000
+
+const emerging = 1_000
+
+func init() {
+	if n, err := strconv.Atoi(os.Getenv("STRATA_ENTITIES")); err == nil {
+		entities = n
+	}
+}
+
+// benchStore is a bolt store of entities of 1 KiB.
+func benchStore(b *testing.B) (*soma.Store, storage.Adapter) {
+	b.Helper()
+	db, err := bolt.Open(b.Context(), filepath.Join(b.TempDir(), "soma.db"), &bolt.Options{Durability: storage.None})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { db.Close() })
+	s, err := soma.Open(b.Context(), db, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { s.Close() })
+	words := strings.Fields("gateway retry backoff ledger queue invoice replica schema cutover rollback index shard lease quorum timeout")
+	var ops []storage.Op
+	for i := range entities {
+		var body strings.Builder
+		for j := range 100 {
+			fmt.Fprintf(&body, "%s%d ", words[(i*7+j*(i%13+1))%len(words)], (i*31+j*17)%997)
+		}
+		e := map[string]any{
+			"type": "insight", "name": fmt.Sprint("insight ", i), "status": "active", "layer": "archive", "source_worker": "harvester",
+			"created": "2026-05-04T09:00:00.000Z", "updated": "2026-05-04T09:00:00.000Z", "tags": []string{"t" + fmt.Sprint(i%50)}, "body": body.String()[:800],
+		}
+		if i%(entities/emerging) == 0 {
+			e["layer"], e["confidence_score"], e["evidence_links"], e["decay_at"] = "emerging", float64(i%100)/100, []string{}, "2027-05-04T09:00:00.000Z"
+		}
+		document, err := json.Marshal(e)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if ops = append(ops, storage.Put(fmt.Sprintf("insight/i%06d", i), document)); len(ops) == 1000 {
+			if err := storage.Apply(b.Context(), db, ops...); err != nil {
+				b.Fatal(err)
+			}
+			ops = nil
+		}
+	}
+	return s, db
+}
+
+// BenchmarkQuery compares reading the emerging layer with a
+// scan of 1,000 stored documents by the engine alone, and with the same that
+// decodes them.
+func BenchmarkQuery(b *testing.B) {
+	s, db := benchStore(b)
+	var of, scan, decode, pending time.Duration
+	timed := func(total *time.Duration, f func() int) {
+		start := time.Now()
+		if n := f(); n != emerging {
+			b.Fatalf("%d entities", n)
+		}
+		*total += time.Since(start)
+	}
+	for b.Loop() {
+		timed(&of, func() (n int) {
+			for _, err := range s.Query(b.Context(), soma.Query{Layer: soma.Emerging}) {
+				if err != nil {
+					b.Fatal(err)
+				}
+				n++
+			}
+			return n
+		})
+		timed(&pending, func() int {
+			list, err := s.Pending(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			return len(list)
+		})
+		for total, read := range map[*time.Duration]bool{&scan: false, &decode: true} {
+			timed(total, func() (n int) {
+				for e, err := range storage.Scan(b.Context(), db, "insight/", &storage.ScanOptions{Limit: emerging}) {
+					var fields map[string]any
+					if read && err == nil {
+						err = json.Unmarshal(e.Value, &fields)
+					}
+					if err != nil {
+						b.Fatal(err)
+					}
+					n++
+				}
+				return n
+			})
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(of.Microseconds())/float64(b.N), "query-µs")
+	b.ReportMetric(float64(pending.Microseconds())/float64(b.N), "pending-µs")
+	b.ReportMetric(float64(of)/float64(scan), "x-scan")
+	b.ReportMetric(float64(of)/float64(decode), "x-decoded")
+}
+
+// BenchmarkSearch measures full-text search of all entities.
+func BenchmarkSearch(b *testing.B) {
+	s, _ := benchStore(b)
+	find := func(text string) {
+		n := 0
+		for _, err := range s.Query(b.Context(), soma.Query{Text: text, Limit: 10}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		if n == 0 {
+			b.Fatalf("nothing is found for %q", text)
+		}
+	}
+	start := time.Now()
+	find("gateway1") // indexes all
+	index := time.Since(start)
+	var took []time.Duration
+	i := 0
+	for b.Loop() {
+		start := time.Now()
+		find(fmt.Sprintf("retry%d backoff%d ledger", i%997, (i*7)%997))
+		took = append(took, time.Since(start))
+		i++
+	}
+	slices.Sort(took)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(index.Seconds(), "index-s")
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+}
+
+// BenchmarkCreate measures creating an entity among few and among many, with its
+// history, its links and its place in the index.
+func BenchmarkCreate(b *testing.B) {
+	for _, many := range []bool{false, true} {
+		b.Run(map[bool]string{false: "few", true: "many"}[many], func(b *testing.B) {
+			w := &soma.Writer{}
+			if many {
+				s, _ := benchStore(b)
+				w = s.As(soma.Person("bench"))
+			} else {
+				db, err := bolt.Open(b.Context(), filepath.Join(b.TempDir(), "soma.db"), &bolt.Options{Durability: storage.None})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.Cleanup(func() { db.Close() })
+				s, err := soma.Open(b.Context(), db, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.Cleanup(func() { s.Close() })
+				w = s.As(soma.Person("bench"))
+			}
+			i := 0
+			for b.Loop() {
+				i++
+				e := archived(fmt.Sprint("made ", i), strings.Repeat("gateway retry backoff ", 30))
+				if _, err := w.Create(b.Context(), e); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

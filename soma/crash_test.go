@@ -1,0 +1,192 @@
+package soma_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/stratamem/strata/soma"
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/search"
+)
+
+// dying is an adapter that makes so many writes and then dies: what comes later
+// fails and changes nothing. That an engine makes each write whole or not at all
+// is what its own suite proves, by killing processes.
+type dying struct {
+	storage.Adapter
+	left int
+}
+
+var errDead = errors.New("the process is dead")
+
+func (d *dying) spend() error {
+	if d.left--; d.left < 0 {
+		return errDead
+	}
+	return nil
+}
+
+func (d *dying) Set(ctx context.Context, key string, value []byte) error {
+	if err := d.spend(); err != nil {
+		return err
+	}
+	return d.Adapter.Set(ctx, key, value)
+}
+
+func (d *dying) Delete(ctx context.Context, key string) error {
+	if err := d.spend(); err != nil {
+		return err
+	}
+	return d.Adapter.Delete(ctx, key)
+}
+
+func (d *dying) Apply(ctx context.Context, ops ...storage.Op) error {
+	if err := d.spend(); err != nil {
+		return err
+	}
+	return storage.Apply(ctx, d.Adapter, ops...)
+}
+
+func (d *dying) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
+	return storage.GetVersion(ctx, d.Adapter, key)
+}
+
+func (d *dying) Scan(ctx context.Context, prefix string, opts *storage.ScanOptions) iter.Seq2[storage.Entry, error] {
+	return storage.Scan(ctx, d.Adapter, prefix, opts)
+}
+
+func (d *dying) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Entry, error] {
+	return storage.Find(ctx, d.Adapter, q)
+}
+
+func (d *dying) EnsureIndex(ctx context.Context, fields ...string) error {
+	return storage.EnsureIndex(ctx, d.Adapter, fields...)
+}
+
+// TestCrash lets the process die between any two writes of what changes more
+// than one entity. What is there afterwards is consistent, and the same call
+// completes it.
+func TestCrash(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(w *world, s *soma.Store) error
+		done func(w *world)
+	}{
+		"promote": {func(w *world, s *soma.Store) error {
+			_, err := s.As(anna).Promote(w.Context(), "idea", "")
+			if _, refused := errors.AsType[*soma.GovernanceError](err); refused {
+				err = nil // it was promoted before it died
+			}
+			return err
+		}, func(w *world) {
+			w.same("canon", w.consult(soma.Enforce, ""), []string{"canon-idea"})
+		}},
+		"decay": {func(w *world, s *soma.Store) error {
+			w.add(100 * 24 * time.Hour)
+			_, err := s.As(soma.Worker("decay")).ProcessDecay(w.Context())
+			return err
+		}, func(w *world) {
+			w.same("left to decay", w.ids(w.Query(w.Context(), soma.Query{Layer: soma.Working, Team: "red"})), []string(nil))
+		}},
+		"migrate": {func(w *world, s *soma.Store) error {
+			got, err := s.MigrateToLayers(w.Context())
+			if err == nil && got.Warnings != nil {
+				err = errDead
+			}
+			return err
+		}, func(w *world) {
+			w.same("without a layer", len(w.ids(w.Query(w.Context(), soma.Query{Type: "agent", Layer: soma.Archive}))), 3)
+		}},
+		"forget": {func(w *world, s *soma.Store) error {
+			_, err := s.As(anna).Forget(w.Context(), "event", "x")
+			if errors.Is(err, soma.ErrNotFound) {
+				err = nil
+			}
+			return err
+		}, func(w *world) {
+			w.same("left", w.ids(w.Query(w.Context(), soma.Query{Text: "event idea plan", Team: "red"})), []string{"plan-0", "plan-1", "plan-2"})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachEngine(t, func(w *world) {
+				for writes := 0; ; writes++ {
+					w.clear()
+					w.create(harvester, archived("event", "what happened"))
+					w.create(synthesizer, w.proposed("idea", 0.5, "event"))
+					w.create(synthesizer, w.proposed("idea two", 0.5, "event"))
+					for i := range 3 {
+						w.create(teamContext, w.worked(fmt.Sprint("plan ", i), "red"))
+						w.check(w.db.Set(w.Context(), fmt.Sprint("agent/old-", i), []byte(`{"name":"old","status":"active"}`)))
+					}
+					if _, err := w.Sync(w.Context()); err != nil {
+						w.Fatal(err)
+					}
+					db := &dying{w.db, writes}
+					s, err := soma.Open(w.Context(), db, &soma.Options{Now: w.now})
+					w.check(err)
+					err = c.do(w, s)
+					s.Close()
+					w.open()
+					w.consistent()
+					if err == nil && db.left >= 0 {
+						c.done(w)
+						return
+					}
+					if !errors.Is(err, errDead) {
+						w.Fatalf("after %d writes: %v", writes, err)
+					}
+					w.check(c.do(w, w.Store))
+					w.consistent()
+					c.done(w)
+				}
+			})
+		})
+	}
+}
+
+// clear empties the store.
+func (w *world) clear() {
+	w.Helper()
+	w.Store.Close()
+	for key, err := range w.db.List(w.Context(), "") {
+		w.check(err)
+		w.check(w.db.Delete(w.Context(), key))
+	}
+	w.open()
+}
+
+// consistent tests that all that is derived agrees with the entities.
+func (w *world) consistent() {
+	w.Helper()
+	w.ids(w.Query(w.Context(), soma.Query{Text: "nothing"})) // brings the index up to date
+	if n, err := w.Sync(w.Context()); n != 0 || err != nil {
+		w.Errorf("the history lacks %d changes, %v", n, err)
+	}
+	for e, err := range w.Query(w.Context(), soma.Query{Team: soma.AllTeams}) {
+		w.check(err)
+		if got := w.read(e.ID); got.Key() != e.Key() {
+			w.Errorf("the id of %s leads to %s", e.Key(), got.Key())
+		}
+		for _, l := range e.Links() {
+			found := false
+			for from, err := range w.FindLinked(w.Context(), l.To, soma.AllTeams) {
+				w.check(err)
+				found = found || from.ID == e.ID
+			}
+			if !found && e.Team == "" {
+				w.Errorf("the link from %s to %s is not found", e.ID, l.To)
+			}
+		}
+		promoted := e.Text(soma.FieldProposalStatus) == soma.Promoted
+		canon, err := w.Read(w.Context(), "canon-"+e.ID)
+		if promoted != (err == nil) || err == nil && canon.Unratified {
+			w.Errorf("%s is promoted: %t, its canon: %v, %v", e.ID, promoted, canon, err)
+		}
+	}
+	for f, err := range search.Check(w.Context(), storage.Scope(w.db, "_search/")) {
+		w.Errorf("the index has a fault: %v, %v", f, err)
+	}
+}

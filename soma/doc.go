@@ -1,0 +1,34 @@
+// Package soma is a governed store of what agents learned: entities in four
+// layers, from what happened to what holds, over any storage engine.
+//
+//	archive   L1  what happened: runs, decisions, what has decayed
+//	working   L2  what a team is at; decays
+//	emerging  L3  proposals with confidence and evidence; decay unless a person decides
+//	canon     L4  what a person has ratified; never edited, only superseded
+//
+// It is not the memory of a conversation, which is package memory, and it calls
+// no model. Permissions guard against mistakes and confused agents, not against
+// hostile code in the same process, which can write to the adapter itself. A
+// canon document that somebody wrote past a review, the governance worker
+// included, is not served: it is quarantined until a reviewer looks at it.
+//
+// The one decision: an entity is a plain document of the store, so that people
+// read and edit it as Markdown, and everything that is derived from it changes in
+// the same atomic batch. A crash leaves all of a change or nothing.
+//
+// [Open] gives a [Store], from which anybody reads; [Store.As] gives a [Writer],
+// which says who changes something. Both are safe for concurrent use, and any
+// number of processes may share a store where the engine allows it.
+//
+// # Keys
+//
+//	<type>/<id>               an entity, see Entity
+//	_ids/<id>                 the key of the entity with that id
+//	_history/<key>/<n>        every version with who made it, see Version
+//	_links/<to>/<from>        that entity <from> links to id <to>
+//	_canon/<key>              the digest of a canon entry that a person ratified
+//	_tombstones/<id>          what was forgotten, without its text
+//	_search/…                 the index of package storage/search
+//
+// Ids are escaped with storage.EscapeSegment. Times are UTC with milliseconds.
+package soma

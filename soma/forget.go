@@ -1,0 +1,291 @@
+package soma
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stratamem/strata/storage"
+)
+
+const tombstonePrefix = "_tombstones/"
+
+// Tombstone is what is left of an entity that was forgotten: no text.
+type Tombstone struct {
+	ID     string `json:"id"`
+	Type   string `json:"type"`
+	Digest string `json:"digest"` // of its last document
+	Actor  string `json:"actor"`
+	At     string `json:"at"`
+	Reason string `json:"reason"`
+	Cause  string `json:"cause,omitempty"` // the id of what it was derived from, if that was to be forgotten
+}
+
+// Forgotten is what Forget touched.
+type Forgotten struct {
+	Entities []Tombstone `json:"entities"`
+	Unlinked []string    `json:"unlinked"` // type/id of those that cited it besides others: the link is gone, the text stays
+	Records  int         `json:"records"`  // of history, index and links that were deleted
+}
+
+// Forget deletes an entity for good, with its history, what the index has of
+// it, and whatever was derived from it alone: entities that cite no other
+// evidence, and the canon entries made of those. Only tombstones are left. Where
+// a link of another entity leads to it, the link goes from its fields; a mention in
+// the text of another stays, for that is the other's text.
+//
+// Only a person may forget, and says why. The texts are gone from the files of
+// the store after [storage.Compact].
+//
+// Each entity goes in batches that end with its document, those derived from it
+// first, so that after a crash another call completes what was begun.
+func (w *Writer) Forget(ctx context.Context, id, reason string) (Forgotten, error) {
+	var out Forgotten
+	if w.actor.Kind != "person" || w.actor.Name == "" {
+		return out, fmt.Errorf("forget: %w", &PermissionError{Worker: w.actor.worker(), Reason: "only a person forgets"})
+	}
+	if reason == "" {
+		return out, fmt.Errorf("forget: %w", fault("reason", "it is missing"))
+	}
+	key, err := w.s.pastKey(ctx, id)
+	if err == nil {
+		err = w.forget(ctx, key, "", reason, map[string]bool{}, &out)
+	}
+	if err != nil {
+		return out, fmt.Errorf("forget: %w", err)
+	}
+	return out, nil
+}
+
+// ForgetAll forgets all entities that q selects; see [Writer.Forget].
+func (w *Writer) ForgetAll(ctx context.Context, q Query, reason string) (Forgotten, error) {
+	var ids []string
+	for e, err := range w.s.Query(ctx, q) {
+		if err != nil {
+			return Forgotten{}, fmt.Errorf("forget: %w", err)
+		}
+		ids = append(ids, e.Type+"/"+e.ID)
+	}
+	var out Forgotten
+	for _, id := range ids {
+		f, err := w.Forget(ctx, id, reason)
+		out.Entities = append(out.Entities, f.Entities...)
+		out.Unlinked = append(out.Unlinked, f.Unlinked...)
+		out.Records += f.Records
+		if err != nil && !errors.Is(err, ErrNotFound) { // it went with another
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func (w *Writer) forget(ctx context.Context, key, cause, reason string, at map[string]bool, out *Forgotten) error {
+	if at[key] {
+		return nil
+	}
+	at[key] = true
+	s := w.s
+	e, err := s.load(ctx, key)
+	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, storage.ErrCorrupt) {
+		return err
+	}
+	id, kind, err := idOf(key)
+	if err != nil {
+		return err
+	}
+	if err := w.forgetDerived(ctx, id, reason, at, out); err != nil {
+		return err
+	}
+	dead := Tombstone{ID: id, Type: kind, Actor: w.actor.String(), At: formatTime(s.now()), Reason: reason, Cause: cause}
+	gone := []string{}
+	doomed := []string{canonPrefix + key}
+	for v, err := range s.versions(ctx, key, nil) {
+		if err != nil && !errors.Is(err, storage.ErrCorrupt) {
+			return err
+		}
+		if err == nil && v.Digest != "" {
+			dead.Digest = v.Digest
+			gone = append(gone, textID(key, v.Digest))
+		}
+	}
+	for _, prefix := range []string{historyPrefix + key + "/", linkPrefix + storage.EscapeSegment(id) + "/"} {
+		for k, err := range s.db.List(ctx, prefix) {
+			if err != nil {
+				return err
+			}
+			doomed = append(doomed, k)
+		}
+	}
+	if e != nil {
+		dead.Digest = e.digest
+		gone = append(gone, textID(key, e.digest))
+		for to := range targets(e.Entity) {
+			doomed = append(doomed, linkKey(to, id))
+		}
+	}
+	for part := range slices.Chunk(gone, 100) {
+		if err := s.reindex(ctx, part, nil); err != nil {
+			return err
+		}
+	}
+	value, err := json.Marshal(&dead)
+	if err != nil {
+		return err
+	}
+	ops := []storage.Op{storage.Put(tombstonePrefix+storage.EscapeSegment(id), value)}
+	for _, k := range doomed {
+		if ops = append(ops, storage.Remove(k)); len(ops) == 500 {
+			if err := storage.Apply(ctx, s.db, ops...); err != nil {
+				return err
+			}
+			ops = nil
+		}
+	}
+	ops = append(ops, storage.Remove(idPrefix+storage.EscapeSegment(id)), storage.Remove(key))
+	if err := storage.Apply(ctx, s.db, ops...); err != nil {
+		return err
+	}
+	out.Entities = append(out.Entities, dead)
+	out.Records += len(doomed) + len(gone)
+	return nil
+}
+
+func idOf(key string) (id, kind string, err error) {
+	e, err := decode(key, []byte("{}"))
+	if err != nil {
+		return "", "", err
+	}
+	return e.ID, e.Type, nil
+}
+
+// forgetDerived forgets what was derived from an id alone, and takes the links
+// to it out of the rest.
+func (w *Writer) forgetDerived(ctx context.Context, id, reason string, at map[string]bool, out *Forgotten) error {
+	s := w.s
+	var from []string
+	for other, err := range s.linkedFrom(ctx, id) {
+		if err != nil {
+			return err
+		}
+		from = append(from, other)
+	}
+	for _, other := range from {
+		key, err := s.keyOf(ctx, other)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		e, err := s.load(ctx, key)
+		if err != nil {
+			return err
+		}
+		if derived(e.Entity, id, at) {
+			if err := w.forget(ctx, key, id, reason, at, out); err != nil {
+				return err
+			}
+			continue
+		}
+		changed := false
+		err = s.change(ctx, func(b *batch) error {
+			e, err := s.load(ctx, key)
+			if err != nil {
+				return err
+			}
+			next := without(e.Entity, id)
+			if changed = !same(e.Entity, next); !changed {
+				return nil
+			}
+			if err := b.put(ctx, e, next, OpUpdate, w.actor, "a link leads to what was forgotten"); err != nil {
+				return err
+			}
+			if e.Layer == Canon && !e.Unratified {
+				return b.ratify(next)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if changed {
+			out.Unlinked = append(out.Unlinked, e.Type+"/"+e.ID)
+		}
+	}
+	return nil
+}
+
+// derived tells whether an entity comes from an id alone, or from ids that are
+// being forgotten.
+func derived(e *Entity, id string, at map[string]bool) bool {
+	if e.Text(FieldOrigin) == id {
+		return true
+	}
+	cites := false
+	for _, v := range e.Evidence() {
+		if v.ID == id {
+			cites = true
+		} else if !forgetting(v.ID, at) {
+			return false
+		}
+	}
+	return cites
+}
+
+func forgetting(id string, at map[string]bool) bool {
+	for key := range at {
+		if other, _, err := idOf(key); err == nil && other == id {
+			return true
+		}
+	}
+	return false
+}
+
+// without returns an entity without the links to an id in its fields.
+func without(e *Entity, id string) *Entity {
+	next := e.Clone()
+	next.Related = slices.DeleteFunc(next.Related, func(ref string) bool { return bareID(ref) == id })
+	drop := func(field string, ref func(v any) string) {
+		list, ok := e.Fields[field].([]any)
+		if !ok {
+			return
+		}
+		left := slices.DeleteFunc(slices.Clone(list), func(v any) bool { return bareID(ref(v)) == id })
+		next.set(field, left)
+	}
+	plain := func(v any) string { ref, _ := v.(string); return ref }
+	member := func(name string) func(any) string {
+		return func(v any) string {
+			if m, ok := v.(map[string]any); ok {
+				ref, _ := m[name].(string)
+				return ref
+			}
+			return plain(v)
+		}
+	}
+	drop(FieldEvidence, member("id"))
+	drop(fieldRelations, member("to"))
+	drop(fieldContradicts, plain)
+	if next.Text(fieldSupersedes) == id {
+		delete(next.Fields, fieldSupersedes)
+	}
+	return next
+}
+
+// Tombstones returns what was forgotten.
+func (s *Store) Tombstones(ctx context.Context) ([]Tombstone, error) {
+	var list []Tombstone
+	for e, err := range storage.Scan(ctx, s.db, tombstonePrefix, nil) {
+		if err != nil {
+			return nil, fmt.Errorf("read tombstones: %w", err)
+		}
+		var t Tombstone
+		if err := json.Unmarshal(e.Value, &t); err != nil {
+			return nil, &storage.CorruptError{Key: e.Key, Reason: err.Error(), Repair: "delete the record"}
+		}
+		list = append(list, t)
+	}
+	return list, nil
+}

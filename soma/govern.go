@@ -1,0 +1,475 @@
+package soma
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// The states of a review, in the field proposal_status.
+const (
+	Pending  = "pending"
+	Promoted = "promoted"
+	Rejected = "rejected"
+)
+
+const (
+	canonPrefix       = "_canon/"
+	fieldReviewedBy   = "reviewed_by"
+	fieldReviewedAt   = "reviewed_at"
+	fieldReviewReason = "review_reason"
+	fieldContradicts  = "contradicts"
+)
+
+// GovernanceError says why a review is refused.
+type GovernanceError struct {
+	ID     string
+	Reason string
+}
+
+func (e *GovernanceError) Error() string { return fmt.Sprintf("review %q: %s", e.ID, e.Reason) }
+
+// proposalStatus returns the state of an emerging entity's review. Older vaults
+// have it in the status.
+func (e *Entity) proposalStatus() string {
+	if s := e.Text(FieldProposalStatus); s != "" {
+		return s
+	}
+	if slices.Contains([]string{Pending, Promoted, Rejected}, e.Status) {
+		return e.Status
+	}
+	return Pending
+}
+
+// Pending returns the proposals that wait for a person, the most confident
+// first, of equals the oldest. It reads the emerging layer alone.
+func (s *Store) Pending(ctx context.Context) ([]*Entity, error) {
+	var list []*Entity
+	for e, err := range s.find(ctx, map[string]string{"layer": string(Emerging)}, "", 0) {
+		if err != nil {
+			return nil, err
+		}
+		if e.proposalStatus() == Pending {
+			list = append(list, e)
+		}
+	}
+	slices.SortStableFunc(list, byConfidence)
+	return list, nil
+}
+
+func byConfidence(a, b *Entity) int {
+	x, _ := a.Number(FieldConfidence)
+	y, _ := b.Number(FieldConfidence)
+	return cmp.Or(cmp.Compare(y, x), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+}
+
+// Cited is a piece of evidence with what is there of it.
+type Cited struct {
+	Evidence
+	Entity  *Entity // nil: there is none, the link dangles
+	Changed bool    // since it was cited
+}
+
+// Evidence returns an entity with what it cites, of any layer.
+func (s *Store) Evidence(ctx context.Context, id string) (*Entity, []Cited, error) {
+	e, err := s.Read(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	var list []Cited
+	for _, v := range e.Evidence() {
+		c := Cited{Evidence: v}
+		key, err := s.keyOf(ctx, v.ID)
+		if err == nil {
+			var there *stored
+			if there, err = s.load(ctx, key); err == nil {
+				c.Entity, c.Changed = there.Entity, v.Digest != "" && v.Digest != bodyDigest(there.Entity)
+			}
+		}
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, nil, err
+		}
+		list = append(list, c)
+	}
+	return e, list, nil
+}
+
+// cite notes the digests of what an entity cites.
+func (s *Store) cite(ctx context.Context, e *Entity) error {
+	list, ok := evidenceOf(e)
+	if !ok {
+		return nil // validate says so
+	}
+	out := make([]any, len(list))
+	for i, v := range list {
+		if v.Digest == "" {
+			there, err := s.Read(ctx, v.ID)
+			if err == nil {
+				v.Digest = bodyDigest(there)
+			} else if !errors.Is(err, ErrNotFound) {
+				return err
+			}
+		}
+		element := map[string]any{"id": v.ID}
+		if v.Type != "" {
+			element["type"] = v.Type
+		}
+		if v.Digest != "" {
+			element["digest"] = v.Digest
+		}
+		out[i] = element
+	}
+	e.set(FieldEvidence, out)
+	return nil
+}
+
+// bodyDigest is the digest of what an entity says, which a move to the archive
+// does not change.
+func bodyDigest(e *Entity) string {
+	c := &Entity{Type: e.Type, ID: e.ID, Name: e.Name, Body: e.Body}
+	document, err := c.encode()
+	if err != nil { // texts always have a form
+		panic(err)
+	}
+	sum, err := digest(document)
+	if err != nil {
+		panic(err)
+	}
+	return sum
+}
+
+// review changes a proposal that waits, in the name of a reviewer.
+func (w *Writer) review(ctx context.Context, id string, f func(b *batch, e *stored) error) error {
+	refuse := func(reason string) error { return &GovernanceError{id, reason} }
+	if w.actor.Kind != "person" || strings.TrimSpace(w.actor.Name) == "" {
+		return refuse("it wants a person with a name for a reviewer")
+	}
+	return w.s.change(ctx, func(b *batch) error {
+		key, err := w.s.keyOf(ctx, id)
+		if errors.Is(err, ErrNotFound) {
+			return refuse("there is no such entity")
+		}
+		if err != nil {
+			return err
+		}
+		e, err := w.s.load(ctx, key)
+		if err != nil {
+			return err
+		}
+		switch {
+		case e.Layer != Emerging:
+			return refuse(fmt.Sprintf("it is in layer %s, not emerging", e.Layer))
+		case e.proposalStatus() != Pending:
+			return refuse("it is no longer pending: it was " + e.proposalStatus())
+		}
+		return f(b, e)
+	})
+}
+
+// decided returns a proposal with the decision of a reviewer.
+func (w *Writer) decided(e *Entity, status, reason string) *Entity {
+	next := e.Clone()
+	if slices.Contains([]string{Pending, Promoted, Rejected}, e.Status) && !slices.Contains(Statuses(e.Type), e.Status) {
+		next.Status = Statuses(e.Type)[0] // an older vault
+	}
+	next.set(FieldProposalStatus, status)
+	next.set(fieldReviewedBy, w.actor.Name)
+	next.set(fieldReviewedAt, formatTime(w.s.now()))
+	if reason != "" {
+		next.set(fieldReviewReason, reason)
+	}
+	return next
+}
+
+// Promote makes a new canon entry of a proposal, with the id canon-<slug of its
+// name>, and marks the proposal. A policy becomes enforcing. However many try at
+// once, there is one canon entry. The writer's actor is the reviewer.
+func (w *Writer) Promote(ctx context.Context, id, reason string) (canon *Entity, err error) {
+	err = w.review(ctx, id, func(b *batch, e *stored) error {
+		canon = e.Clone()
+		if canon.ID, err = w.s.freeID(ctx, "canon-"+Slug(e.Name), e.ID); err != nil {
+			return err
+		}
+		canon.Layer, canon.DecayAt, canon.SourceWorker = Canon, zeroTime, governance.Name
+		canon.Status = Statuses(e.Type)[0]
+		if e.Type == "policy" {
+			canon.Status = "enforcing"
+		}
+		for _, field := range []string{FieldProposalStatus, "decay_at", fieldReviewedAt, fieldReviewedBy, fieldReviewReason} {
+			delete(canon.Fields, field)
+		}
+		canon.set(FieldRatifiedBy, w.actor.Name)
+		canon.set(FieldRatifiedAt, formatTime(w.s.now()))
+		canon.set(FieldOrigin, e.ID)
+		if err := canon.validate(); err != nil {
+			return err
+		}
+		if err := b.put(ctx, e, w.decided(e.Entity, Promoted, reason), OpPromote, w.actor, reason); err != nil {
+			return err
+		}
+		if err := b.put(ctx, nil, canon, OpCreate, w.actor, reason); err != nil {
+			return err
+		}
+		return b.ratify(canon)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("promote: %w", err)
+	}
+	return canon, nil
+}
+
+// freeID returns an id that is not taken: base, or base with the digest of what
+// tells it from others, or with a number.
+func (s *Store) freeID(ctx context.Context, base, of string) (string, error) {
+	base = strings.TrimSuffix(base, "-")
+	id := base
+	if len(storage.EscapeSegment(id)) > maxID-8 || id == "canon" {
+		id = "canon-" + Slug(of)
+	}
+	for n := 2; ; n++ {
+		_, err := s.keyOf(ctx, id)
+		if errors.Is(err, ErrNotFound) {
+			return id, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		id = fmt.Sprintf("%s-%d", base, n)
+	}
+}
+
+// ratify plans the record that says that a canon entity is as it is by a
+// decision of a person.
+func (b *batch) ratify(e *Entity) error {
+	made, err := e.store()
+	if err != nil {
+		return err
+	}
+	b.ops = append(b.ops, storage.Put(canonPrefix+e.Key(), []byte(made.digest)))
+	return nil
+}
+
+// Reject marks a proposal as rejected: it stays where it is and does not decay.
+func (w *Writer) Reject(ctx context.Context, id, reason string) error {
+	if strings.TrimSpace(reason) == "" {
+		return fmt.Errorf("reject: %w", &GovernanceError{id, "it wants a reason"})
+	}
+	err := w.review(ctx, id, func(b *batch, e *stored) error {
+		return b.put(ctx, e, w.decided(e.Entity, Rejected, reason), OpReject, w.actor, reason)
+	})
+	if err != nil {
+		return fmt.Errorf("reject: %w", err)
+	}
+	return nil
+}
+
+// govern changes the states of canon entities, in the name of a reviewer.
+func (w *Writer) govern(ctx context.Context, op, reason string, ids []string, f func(list []*Entity) error) error {
+	if w.actor.Kind != "person" || strings.TrimSpace(w.actor.Name) == "" {
+		return &GovernanceError{ids[0], "it wants a person with a name for a reviewer"}
+	}
+	if strings.TrimSpace(reason) == "" {
+		return &GovernanceError{ids[0], "it wants a reason"}
+	}
+	return w.s.change(ctx, func(b *batch) error {
+		var old []*stored
+		var next []*Entity
+		for _, id := range ids {
+			key, err := w.s.keyOf(ctx, id)
+			if errors.Is(err, ErrNotFound) {
+				return &GovernanceError{id, "there is no such entity"}
+			}
+			if err != nil {
+				return err
+			}
+			e, err := w.s.load(ctx, key)
+			if err != nil {
+				return err
+			}
+			if e.Layer != Canon {
+				return &GovernanceError{id, fmt.Sprintf("it is in layer %s, not canon", e.Layer)}
+			}
+			old, next = append(old, e), append(next, e.Clone())
+		}
+		if err := f(next); err != nil {
+			return err
+		}
+		for i, e := range next {
+			e.Unratified = false
+			if err := b.put(ctx, old[i], e, op, w.actor, reason); err != nil {
+				return err
+			}
+			if err := b.ratify(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// retired is the status of canon that no longer holds, by type.
+func retired(kind string) string {
+	for _, status := range []string{"superseded", "deprecated", "resolved", "invalidated"} {
+		if slices.Contains(Statuses(kind), status) {
+			return status
+		}
+	}
+	return ""
+}
+
+// Supersede says that one canon entry holds in the place of another, which is
+// kept and no longer served.
+func (w *Writer) Supersede(ctx context.Context, oldID, newID, reason string) error {
+	err := w.govern(ctx, OpSupersede, reason, []string{oldID, newID}, func(list []*Entity) error {
+		old, next := list[0], list[1]
+		switch {
+		case old.ID == next.ID:
+			return &GovernanceError{oldID, "it cannot supersede itself"}
+		case !holds(old):
+			return &GovernanceError{oldID, "it no longer holds"}
+		case !holds(next):
+			return &GovernanceError{newID, "it does not hold"}
+		}
+		w.retire(old)
+		next.set(fieldSupersedes, old.ID)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("supersede: %w", err)
+	}
+	return nil
+}
+
+// Retire says that a canon entry no longer holds.
+func (w *Writer) Retire(ctx context.Context, id, reason string) error {
+	err := w.govern(ctx, OpRetire, reason, []string{id}, func(list []*Entity) error {
+		if !holds(list[0]) {
+			return &GovernanceError{id, "it no longer holds"}
+		}
+		w.retire(list[0])
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("retire: %w", err)
+	}
+	return nil
+}
+
+const fieldRetiredAt = "retired_at"
+
+func (w *Writer) retire(e *Entity) {
+	if status := retired(e.Type); status != "" {
+		e.Status = status
+	}
+	e.set(fieldRetiredAt, formatTime(w.s.now()))
+}
+
+// holds tells whether a canon entity is in force.
+func holds(e *Entity) bool { return e.Layer == Canon && e.Text(fieldRetiredAt) == "" }
+
+// Quarantined returns the canon documents that no review has ratified as they
+// are: somebody wrote them past the governance. A reviewer who agrees calls
+// [Writer.Ratify]; who does not removes the file or mends it.
+func (s *Store) Quarantined(ctx context.Context) ([]*Entity, error) {
+	var list []*Entity
+	for e, err := range s.find(ctx, map[string]string{"layer": string(Canon)}, "", 0) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Unratified {
+			list = append(list, e)
+		}
+	}
+	return list, nil
+}
+
+// Ratify takes a quarantined canon document as it is, in the name of the
+// reviewer.
+func (w *Writer) Ratify(ctx context.Context, id, reason string) error {
+	err := w.govern(ctx, OpUpdate, reason, []string{id}, func(list []*Entity) error {
+		e := list[0]
+		if !e.Unratified {
+			return &GovernanceError{id, "it is not quarantined"}
+		}
+		e.set(FieldRatifiedBy, w.actor.Name)
+		e.set(FieldRatifiedAt, formatTime(w.s.now()))
+		if e.Text(FieldOrigin) == "" {
+			e.set(FieldOrigin, e.ID)
+		}
+		if e.SourceWorker == "" {
+			e.SourceWorker = governance.Name
+		}
+		return e.validate()
+	})
+	if err != nil {
+		return fmt.Errorf("ratify: %w", err)
+	}
+	return nil
+}
+
+// Conflicts returns the canon entries in force that contradict a proposal: those
+// that it, or an open contradiction that links to both, names, and those that
+// say they contradict it.
+func (s *Store) Conflicts(ctx context.Context, id string) ([]*Entity, error) {
+	e, err := s.Read(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]bool)
+	for _, ref := range contradicted(e) {
+		found[ref] = true
+	}
+	for from, err := range s.linkedFrom(ctx, e.ID) {
+		if err != nil {
+			return nil, err
+		}
+		other, err := s.Read(ctx, from)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(contradicted(other), e.ID) {
+			found[other.ID] = true
+		}
+		if other.Type == "contradiction" && other.Status == "active" {
+			for to := range targets(other) {
+				found[to] = true
+			}
+		}
+	}
+	delete(found, e.ID)
+	var list []*Entity
+	for to := range found {
+		c, err := s.Read(ctx, to)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if holds(c) && !c.Unratified {
+			list = append(list, c)
+		}
+	}
+	slices.SortFunc(list, func(a, b *Entity) int { return cmp.Compare(a.ID, b.ID) })
+	return list, nil
+}
+
+// contradicted returns the ids that an entity says it contradicts: in the field
+// contradicts, or by relations of that type.
+func contradicted(e *Entity) []string {
+	var list []string
+	for _, l := range e.Links() {
+		if l.Type == fieldContradicts {
+			list = append(list, l.To)
+		}
+	}
+	return list
+}

@@ -1,0 +1,347 @@
+package soma
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// Link leads from an entity to another.
+type Link struct {
+	From       string         `json:"from"`                 // id
+	To         string         `json:"to"`                   // id
+	Type       string         `json:"type"`                 // related, evidence, mentions, origin, supersedes or a type of [Writer.Relate]
+	Properties map[string]any `json:"properties,omitempty"` // of a typed relation
+}
+
+// Evidence is an element of the field evidence_links: what a proposal cites. A
+// person may write the id alone.
+type Evidence struct {
+	ID     string `json:"id"`
+	Type   string `json:"type,omitempty"`
+	Digest string `json:"digest,omitempty"` // of the document when it was cited
+}
+
+// The types of links that are not of Relate.
+const (
+	LinkRelated    = "related"
+	LinkEvidence   = "evidence"
+	LinkMentions   = "mentions" // a wikilink
+	LinkOrigin     = "origin"   // of canon, to its proposal
+	LinkSupersedes = "supersedes"
+)
+
+const (
+	fieldRelations  = "relations"
+	fieldSupersedes = "supersedes"
+	linkPrefix      = "_links/"
+	idPrefix        = "_ids/"
+)
+
+// evidenceOf reads the field evidence_links; false says that it is none.
+func evidenceOf(e *Entity) ([]Evidence, bool) {
+	var list []any
+	switch v := e.Fields[FieldEvidence].(type) {
+	case []any:
+		list = v
+	case []string:
+		for _, id := range v {
+			list = append(list, id)
+		}
+	case []Evidence:
+		return v, true
+	default:
+		return nil, false
+	}
+	out := make([]Evidence, len(list))
+	for i, v := range list {
+		switch v := v.(type) {
+		case string:
+			out[i].ID = v
+		case map[string]any:
+			out[i].ID, _ = v["id"].(string)
+			out[i].Type, _ = v["type"].(string)
+			out[i].Digest, _ = v["digest"].(string)
+		}
+		if out[i].ID = bareID(out[i].ID); out[i].ID == "" {
+			return nil, false
+		}
+	}
+	return out, true
+}
+
+// Evidence returns what the entity cites.
+func (e *Entity) Evidence() []Evidence {
+	list, _ := evidenceOf(e)
+	return list
+}
+
+// bareID takes the type from type/id.
+func bareID(ref string) string {
+	if kind, id, ok := strings.Cut(ref, "/"); ok && isType(kind) {
+		return id
+	}
+	return ref
+}
+
+var wikilink = regexp.MustCompile(`\[\[([a-z][a-z0-9-]*/[^\[\]|#\n]{1,256})(?:[|#][^\[\]\n]*)?\]\]`)
+
+// ExtractWikilinks returns the type/id of each [[type/id]] in a text, once, in
+// order; [[type/id|shown]] counts as well.
+func ExtractWikilinks(text string) []string {
+	var list []string
+	for _, m := range wikilink.FindAllStringSubmatch(text, -1) {
+		if ref := strings.TrimSpace(m[1]); !slices.Contains(list, ref) {
+			list = append(list, ref)
+		}
+	}
+	return list
+}
+
+// Links returns the links of an entity to others, each pair of target and type
+// once.
+func (e *Entity) Links() []Link {
+	var list []Link
+	had := make(map[[2]string]bool)
+	add := func(ref, kind string, properties map[string]any) {
+		to := bareID(ref)
+		if to == "" || to == e.ID || had[[2]string{to, kind}] {
+			return
+		}
+		had[[2]string{to, kind}] = true
+		list = append(list, Link{e.ID, to, kind, properties})
+	}
+	for _, ref := range e.Related {
+		add(ref, LinkRelated, nil)
+	}
+	relations, _ := e.Fields[fieldRelations].([]any)
+	for _, v := range relations {
+		if r, ok := v.(map[string]any); ok {
+			to, _ := r["to"].(string)
+			kind, _ := r["type"].(string)
+			properties, _ := r["properties"].(map[string]any)
+			add(to, kind, properties)
+		}
+	}
+	for _, v := range e.Evidence() {
+		add(v.ID, LinkEvidence, nil)
+	}
+	contradicts, _ := e.Fields[fieldContradicts].([]any)
+	for _, v := range contradicts {
+		ref, _ := v.(string)
+		add(ref, fieldContradicts, nil)
+	}
+	add(e.Text(FieldOrigin), LinkOrigin, nil)
+	add(e.Text(fieldSupersedes), LinkSupersedes, nil)
+	for _, ref := range ExtractWikilinks(e.Body) {
+		add(ref, LinkMentions, nil)
+	}
+	return list
+}
+
+func linkKey(to, from string) string {
+	return linkPrefix + storage.EscapeSegment(to) + "/" + storage.EscapeSegment(from)
+}
+
+// targets are the ids that an entity links to; nil has none.
+func targets(e *Entity) map[string]bool {
+	set := make(map[string]bool)
+	if e != nil {
+		for _, l := range e.Links() {
+			if len(storage.EscapeSegment(l.To)) <= maxID {
+				set[l.To] = true
+			}
+		}
+	}
+	return set
+}
+
+// linking returns the operations that make the link records of an entity those
+// of another version of it.
+func linking(before, after *Entity) []storage.Op {
+	had, has := targets(before), targets(after)
+	var ops []storage.Op
+	for _, to := range slices.Sorted(maps.Keys(has)) {
+		if !had[to] {
+			ops = append(ops, storage.Put(linkKey(to, after.ID), nil))
+		}
+	}
+	for _, to := range slices.Sorted(maps.Keys(had)) {
+		if !has[to] {
+			ops = append(ops, storage.Remove(linkKey(to, before.ID)))
+		}
+	}
+	return ops
+}
+
+// FindLinked yields the entities that link to an id, whether that is there or
+// not, that team may see.
+func (s *Store) FindLinked(ctx context.Context, id, team string) iter.Seq2[*Entity, error] {
+	return func(yield func(*Entity, error) bool) {
+		for from, err := range s.linkedFrom(ctx, bareID(id)) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			e, err := s.Read(ctx, from)
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			if err == nil && (!e.visible(team) || e.Unratified) {
+				continue
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) linkedFrom(ctx context.Context, to string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		prefix := linkPrefix + storage.EscapeSegment(to) + "/"
+		for key, err := range s.db.List(ctx, prefix) {
+			if err != nil {
+				yield("", fmt.Errorf("read links: %w", err))
+				return
+			}
+			from, err := storage.UnescapeSegment(key[len(prefix):])
+			if err != nil {
+				continue
+			}
+			if !yield(from, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Neighbor is an entity that a walk along links has reached.
+type Neighbor struct {
+	Entity *Entity
+	Depth  int    // 1 for a link of the first
+	Via    []Link // from the first to it, each in its own direction
+}
+
+// Neighbors walks the links from an entity in both directions, nearest first, to
+// a depth, by way of what team may see. types are those of links to follow; none
+// means all. It stops after 10,000 entities.
+func (s *Store) Neighbors(ctx context.Context, id, team string, depth int, types ...string) ([]Neighbor, error) {
+	first, err := s.Read(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !first.visible(team) {
+		return nil, notFound(id)
+	}
+	const most = 10_000
+	had := map[string]bool{first.ID: true}
+	var out []Neighbor
+	wave := []Neighbor{{Entity: first}}
+	for d := 1; d <= depth && len(wave) > 0; d++ {
+		var next []Neighbor
+		for _, at := range wave {
+			links, err := s.around(ctx, at.Entity)
+			if err != nil {
+				return nil, err
+			}
+			for _, l := range links {
+				other := l.To
+				if other == at.Entity.ID {
+					other = l.From
+				}
+				if had[other] || len(types) > 0 && !slices.Contains(types, l.Type) {
+					continue
+				}
+				e, err := s.Read(ctx, other)
+				if errors.Is(err, ErrNotFound) {
+					continue
+				}
+				if err != nil {
+					return nil, err
+				}
+				if !e.visible(team) || e.Unratified {
+					continue
+				}
+				had[other] = true
+				next = append(next, Neighbor{e, d, append(slices.Clip(at.Via), l)})
+				if len(out)+len(next) == most {
+					return append(out, next...), nil
+				}
+			}
+		}
+		out = append(out, next...)
+		wave = next
+	}
+	return out, nil
+}
+
+// around returns the links of an entity and those to it.
+func (s *Store) around(ctx context.Context, e *Entity) ([]Link, error) {
+	links := e.Links()
+	for from, err := range s.linkedFrom(ctx, e.ID) {
+		if err != nil {
+			return nil, err
+		}
+		other, err := s.Read(ctx, from)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range other.Links() {
+			if l.To == e.ID {
+				links = append(links, l)
+			}
+		}
+	}
+	return links, nil
+}
+
+// Dangling is a link to what is not there.
+type Dangling struct {
+	Entity  string `json:"entity"` // type/id
+	Layer   Layer  `json:"layer"`
+	Missing string `json:"missing"` // id
+	Type    string `json:"type"`    // of the link
+}
+
+// CheckDanglingReferences lists the links of emerging and canon entities that
+// lead nowhere.
+func (s *Store) CheckDanglingReferences(ctx context.Context) ([]Dangling, error) {
+	var out []Dangling
+	for _, layer := range []Layer{Emerging, Canon} {
+		for e, err := range s.find(ctx, map[string]string{"layer": string(layer)}, "", 0) {
+			if err != nil {
+				return nil, err
+			}
+			list, err := s.dangling(ctx, e)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, list...)
+		}
+	}
+	return out, nil
+}
+
+func (s *Store) dangling(ctx context.Context, e *Entity) ([]Dangling, error) {
+	var out []Dangling
+	for _, l := range e.Links() {
+		switch _, err := s.keyOf(ctx, l.To); {
+		case errors.Is(err, ErrNotFound):
+			out = append(out, Dangling{e.Type + "/" + e.ID, e.Layer, l.To, l.Type})
+		case err != nil:
+			return nil, err
+		}
+	}
+	return out, nil
+}

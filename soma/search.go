@@ -1,0 +1,287 @@
+package soma
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/search"
+)
+
+// searched is the full-text index of a store. It is changed in the batch of
+// every change of an entity. What people write by hand is noticed by watching,
+// and before that by one look at all entities when the first search comes.
+type searched struct {
+	index *search.Index
+
+	mu      sync.Mutex // held while the index is brought up to date
+	looked  bool       // all entities have been looked at
+	stop    context.CancelFunc
+	stopped chan struct{}
+
+	seen    sync.Mutex // guards what follows
+	changed map[string]bool
+	missed  bool // some changes went unseen
+}
+
+// ranking is by words alone: entities are no dialogue.
+var ranking = search.Ranking{Session: -1, Previous: -1, Next: -1, Speaker: -1, When: -1, Answer: -1, Far: -1, Floor: -1}
+
+const searchPrefix = "_search/"
+
+func (s *Store) searchScope() storage.Scoped { return storage.Scope(s.db, searchPrefix) }
+
+// textID is the ID of an entity's document in the index: another text has
+// another one.
+func textID(key, digest string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:12]) + digest[:24]
+}
+
+func textOf(e *Entity, digest string) search.Doc {
+	const most = 1 << 19
+	text := e.Name + "\n" + e.Body
+	if len(text) > most {
+		text = text[:most]
+	}
+	return search.Doc{
+		ID: textID(e.Key(), digest), Type: e.Type, Layer: string(e.Layer), Scope: e.Team, Source: e.Key(),
+		Time: e.Created, Text: text,
+	}
+}
+
+// indexing returns the operations for what a batch does to the index.
+func (s *Store) indexing(ctx context.Context, gone []string, docs []search.Doc) ([]storage.Op, error) {
+	scope := s.searchScope()
+	ops, err := s.searched.index.Replace(ctx, scope, gone, docs...)
+	if err != nil {
+		return nil, fmt.Errorf("index entity: %w", err)
+	}
+	for i := range ops {
+		ops[i].Key = scope.Key(ops[i].Key)
+	}
+	return ops, nil
+}
+
+// search yields the entities that full-text search finds for q, best first.
+func (s *Store) search(ctx context.Context, q *Query) iter.Seq2[*Entity, error] {
+	return func(yield func(*Entity, error) bool) {
+		if err := s.look(ctx); err != nil {
+			yield(nil, err)
+			return
+		}
+		ask := search.Query{Text: q.Text, Around: -1}
+		if q.Type != "" {
+			ask.Filter.Types = []string{q.Type}
+		}
+		if q.Layer != "" {
+			ask.Filter.Layers = []string{string(q.Layer)}
+		}
+		if q.Team != AllTeams {
+			ask.Filter.Scopes = []string{"", q.Team}
+		}
+		// What a filter of the query or a change meanwhile takes away makes room
+		// for more: ask again for twice as many.
+		done := make(map[string]bool)
+		for ask.Limit = 50; ; ask.Limit *= 2 {
+			found, err := s.searched.index.Search(ctx, s.searchScope(), ask)
+			if err != nil {
+				yield(nil, fmt.Errorf("search entities: %w", err))
+				return
+			}
+			for i := range found.Hits {
+				h := &found.Hits[i]
+				if done[h.ID] {
+					continue
+				}
+				done[h.ID] = true
+				e, err := s.load(ctx, h.Source)
+				if errors.Is(err, ErrNotFound) || err == nil && textID(h.Source, e.digest) != h.ID {
+					continue // changed by hand: its new text is found by itself
+				}
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if !yield(e.Entity, nil) {
+					return
+				}
+			}
+			if len(found.Hits) < ask.Limit {
+				return
+			}
+		}
+	}
+}
+
+// look brings the index up to date with what was changed by hand. The first
+// time it looks at all entities.
+func (s *Store) look(ctx context.Context) error {
+	x := &s.searched
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.stop == nil {
+		if err := s.watch(); err != nil && !errors.Is(err, storage.ErrUnsupported) {
+			return err
+		}
+	}
+	x.seen.Lock()
+	all := !x.looked || x.missed
+	keys := slices.Sorted(maps.Keys(x.changed))
+	x.changed, x.missed = nil, false
+	x.seen.Unlock()
+	var err error
+	if all {
+		err = s.lookAtAll(ctx)
+	} else {
+		err = s.lookAt(ctx, keys)
+	}
+	x.looked = err == nil
+	return err
+}
+
+// watch begins to note which entities change.
+func (s *Store) watch() error {
+	x := &s.searched
+	ctx, stop := context.WithCancel(context.Background())
+	events, err := storage.Watch(ctx, s.db, "")
+	if err != nil {
+		stop()
+		return err
+	}
+	x.stop, x.stopped = stop, make(chan struct{})
+	go func() {
+		defer close(x.stopped)
+		for event, err := range events {
+			x.seen.Lock()
+			switch {
+			case err != nil || event.Kind == storage.EventOverflow:
+				x.missed = true
+			case storage.IsDocument(event.Key):
+				if x.changed == nil {
+					x.changed = make(map[string]bool)
+				}
+				x.changed[event.Key] = true
+			}
+			x.seen.Unlock()
+		}
+	}()
+	return nil
+}
+
+func (x *searched) close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.stop != nil {
+		x.stop()
+		<-x.stopped
+		x.stop = nil
+		x.looked = false
+	}
+	return nil
+}
+
+// lookAtAll compares the index with all entities.
+func (s *Store) lookAtAll(ctx context.Context) error {
+	ids, err := s.searched.index.IDs(ctx, s.searchScope())
+	if err != nil {
+		return fmt.Errorf("index entities: %w", err)
+	}
+	has := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		has[id] = true
+	}
+	var docs []search.Doc
+	for entry, err := range storage.Scan(ctx, s.db, "", &storage.ScanOptions{After: "`"}) { // before all types, behind all records
+		if err != nil {
+			return fmt.Errorf("index entities: %w", err)
+		}
+		e, err := decode(entry.Key, entry.Value)
+		if err != nil {
+			continue // cannot be read, so not be found
+		}
+		sum, err := digest(entry.Value)
+		if err != nil {
+			continue
+		}
+		id := textID(entry.Key, sum)
+		if has[id] {
+			delete(has, id)
+			continue
+		}
+		if docs = append(docs, textOf(e, sum)); len(docs) == 100 {
+			if err := s.reindex(ctx, nil, docs); err != nil {
+				return err
+			}
+			docs = nil
+		}
+	}
+	if err := s.reindex(ctx, nil, docs); err != nil {
+		return err
+	}
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(has)), 100) {
+		if err := s.reindex(ctx, part, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookAt compares the index with entities that changed. Their old texts stay in
+// it until the next look at all: nothing shows them.
+func (s *Store) lookAt(ctx context.Context, keys []string) error {
+	var docs []search.Doc
+	for _, key := range keys {
+		e, err := s.load(ctx, key)
+		if errors.Is(err, ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if has, err := s.searched.index.Has(ctx, s.searchScope(), textID(key, e.digest)); err != nil {
+			return fmt.Errorf("index entities: %w", err)
+		} else if !has {
+			docs = append(docs, textOf(e.Entity, e.digest))
+		}
+	}
+	for part := range slices.Chunk(docs, 100) {
+		if err := s.reindex(ctx, nil, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) reindex(ctx context.Context, gone []string, docs []search.Doc) error {
+	ops, err := s.indexing(ctx, gone, docs)
+	if err != nil || len(ops) == 0 {
+		return err
+	}
+	if err := storage.Apply(ctx, s.db, ops...); err != nil {
+		return fmt.Errorf("index entities: %w", err)
+	}
+	return nil
+}
+
+// Rebuild makes the full-text index anew from all entities.
+func (s *Store) Rebuild(ctx context.Context) error {
+	s.searched.mu.Lock()
+	defer s.searched.mu.Unlock()
+	for key, err := range s.db.List(ctx, searchPrefix) {
+		if err == nil {
+			err = s.db.Delete(ctx, key)
+		}
+		if err != nil {
+			return fmt.Errorf("rebuild index: %w", err)
+		}
+	}
+	return s.lookAtAll(ctx)
+}

@@ -1,0 +1,281 @@
+package soma
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/search"
+)
+
+// Errors to branch on, beside those of package storage.
+var (
+	// ErrNotFound says that there is no such entity; it is that of storage.
+	ErrNotFound = storage.ErrNotFound
+	// ErrExists says that another entity has the id.
+	ErrExists = errors.New("another entity has the id")
+	// ErrCreateLimit says that a worker has created as many entities as it may in
+	// one run: the rest waits for the next.
+	ErrCreateLimit = errors.New("the worker has created as many entities as it may in one run")
+)
+
+// Options of [Open]; zero fields are the defaults.
+type Options struct {
+	Now          func() time.Time // the clock; default time.Now
+	WorkingLife  time.Duration    // until a working entity decays; default 14 days
+	EmergingLife time.Duration    // until an emerging one does; default 90 days
+	// Language is that of full-text search, see [search.Options].
+	Language string
+}
+
+// Store reads the entities of an adapter.
+type Store struct {
+	db       storage.Adapter
+	opts     Options
+	searched searched
+}
+
+// Open returns the store of entities in an adapter, which stays the caller's
+// to close, after [Store.Close]. The adapter must have batches and versions. It
+// declares the fields type, layer, status, tags and team_id for queries.
+func Open(ctx context.Context, db storage.Adapter, opts *Options) (*Store, error) {
+	s := &Store{db: db}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if s.opts.Now == nil {
+		s.opts.Now = time.Now
+	}
+	s.opts.WorkingLife = cmp.Or(s.opts.WorkingLife, 14*24*time.Hour)
+	s.opts.EmergingLife = cmp.Or(s.opts.EmergingLife, 90*24*time.Hour)
+	ix, err := search.New(&search.Options{Language: s.opts.Language, Ranking: ranking})
+	if err != nil {
+		return nil, fmt.Errorf("open knowledge store: %w", err)
+	}
+	s.searched.index = ix
+	if err := storage.EnsureIndex(ctx, db, "type", "layer", "status", "tags", "team_id"); err != nil {
+		return nil, fmt.Errorf("open knowledge store: %w", err)
+	}
+	return s, nil
+}
+
+// Close ends what the store has begun. It leaves the adapter open.
+func (s *Store) Close() error { return s.searched.close() }
+
+func (s *Store) now() time.Time { return s.opts.Now().UTC().Truncate(time.Millisecond) }
+
+func notFound(id string) error {
+	return &storage.KeyError{Op: "read entity", Key: id, Err: ErrNotFound}
+}
+
+// visible tells whether a team may see the entity.
+func (e *Entity) visible(team string) bool { return e.Team == "" || e.Team == team }
+
+// stored is an entity as it is in the store.
+type stored struct {
+	*Entity
+	document []byte
+	version  storage.Version
+	digest   string
+}
+
+// store returns an entity as it is to be in the store.
+func (e *Entity) store() (*stored, error) {
+	document, err := e.encode()
+	if err != nil {
+		return nil, err
+	}
+	sum, err := digest(document)
+	return &stored{Entity: e, document: document, digest: sum}, err
+}
+
+// Read returns an entity by its id, or by type/id. It is for those who look
+// after the store: it shows all teams, and what is not ratified with a mark.
+func (s *Store) Read(ctx context.Context, id string) (*Entity, error) {
+	key, err := s.keyOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.load(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return e.Entity, nil
+}
+
+// keyOf returns the key of the entity with an id, or with type/id.
+func (s *Store) keyOf(ctx context.Context, id string) (string, error) {
+	if kind, rest, ok := strings.Cut(id, "/"); ok && isType(kind) {
+		key := kind + "/" + storage.EscapeSegment(rest)
+		if _, err := s.db.Get(ctx, key); err == nil || !errors.Is(err, ErrNotFound) && !errors.Is(err, storage.ErrInvalid) {
+			return key, err
+		}
+	}
+	if id == "" || len(storage.EscapeSegment(id)) > maxID {
+		return "", notFound(id)
+	}
+	if key, err := s.db.Get(ctx, idPrefix+storage.EscapeSegment(id)); err == nil {
+		if _, err := s.db.Get(ctx, string(key)); err == nil || !errors.Is(err, ErrNotFound) {
+			return string(key), err
+		}
+	} else if !errors.Is(err, ErrNotFound) {
+		return "", fmt.Errorf("read entity: %w", err)
+	}
+	// A file that a person has put there is in no record yet.
+	for kind := range statuses {
+		key := kind + "/" + storage.EscapeSegment(id)
+		if _, err := s.db.Get(ctx, key); err == nil || !errors.Is(err, ErrNotFound) {
+			return key, err
+		}
+	}
+	return "", notFound(id)
+}
+
+// load reads the entity of a key with its version.
+func (s *Store) load(ctx context.Context, key string) (*stored, error) {
+	document, version, err := storage.GetVersion(ctx, s.db, key)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.take(ctx, key, document)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := digest(document)
+	if err != nil {
+		return nil, err
+	}
+	return &stored{e, document, version, sum}, nil
+}
+
+// take decodes a document and says whether it is ratified, if it is canon.
+func (s *Store) take(ctx context.Context, key string, document []byte) (*Entity, error) {
+	e, err := decode(key, document)
+	if err != nil {
+		return nil, &storage.CorruptError{Key: key, Reason: err.Error(), Repair: "mend the document by hand"}
+	}
+	if e.Layer != Canon {
+		return e, nil
+	}
+	ratified, err := s.db.Get(ctx, canonPrefix+key)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, fmt.Errorf("read ratification: %w", err)
+	}
+	sum, err := digest(document)
+	e.Unratified = string(ratified) != sum
+	return e, err
+}
+
+// Query selects entities; all conditions must hold. Times are half-open
+// intervals, zero is open.
+type Query struct {
+	Type, Status           string
+	Layer                  Layer
+	Tag                    string
+	Team                   string // only entities of this team and those of none; "*": of all teams
+	Text                   string // only those that full-text search finds, best first
+	CreatedFrom, CreatedTo time.Time
+	UpdatedFrom, UpdatedTo time.Time
+	Offset, Limit          int // Limit 0: no limit
+}
+
+// AllTeams as the Team of a query is for those who look after the store.
+const AllTeams = "*"
+
+// Query yields the entities that q selects, by key, or by relevance if q has a
+// Text. It reads those documents only that match in type, layer, status and tag.
+// Unratified canon is left out. Without a Team, entities of teams are left out.
+func (s *Store) Query(ctx context.Context, q Query) iter.Seq2[*Entity, error] {
+	return func(yield func(*Entity, error) bool) {
+		source := s.candidates(ctx, &q)
+		skip, n := q.Offset, 0
+		for e, err := range source {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !q.admits(e) {
+				continue
+			}
+			if skip > 0 {
+				skip--
+				continue
+			}
+			if !yield(e, nil) {
+				return
+			}
+			if n++; n == q.Limit {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) candidates(ctx context.Context, q *Query) iter.Seq2[*Entity, error] {
+	if q.Text != "" {
+		return s.search(ctx, q)
+	}
+	equal := make(map[string]string)
+	for field, value := range map[string]string{"status": q.Status, "layer": string(q.Layer), "tags": q.Tag} {
+		if value != "" {
+			equal[field] = value
+		}
+	}
+	return s.find(ctx, equal, q.Type, 0)
+}
+
+func (q *Query) admits(e *Entity) bool {
+	in := func(t, from, to time.Time) bool {
+		return (from.IsZero() || !t.Before(from)) && (to.IsZero() || t.Before(to))
+	}
+	return !e.Unratified && (q.Team == AllTeams || e.visible(q.Team)) &&
+		(q.Type == "" || e.Type == q.Type) && (q.Status == "" || e.Status == q.Status) &&
+		(q.Layer == "" || e.Layer == q.Layer) && (q.Tag == "" || slices.Contains(e.Tags, q.Tag)) &&
+		in(e.Created, q.CreatedFrom, q.CreatedTo) && in(e.Updated, q.UpdatedFrom, q.UpdatedTo)
+}
+
+// find yields the entities whose declared fields have these values, unratified
+// canon too. A document that cannot be read is an error that names it.
+func (s *Store) find(ctx context.Context, equal map[string]string, kind string, limit int) iter.Seq2[*Entity, error] {
+	return func(yield func(*Entity, error) bool) {
+		q := storage.Query{Equal: equal, Limit: limit}
+		if kind != "" {
+			q.Prefix = kind + "/"
+		}
+		for entry, err := range storage.Find(ctx, s.db, q) {
+			if err != nil {
+				yield(nil, fmt.Errorf("query entities: %w", err))
+				return
+			}
+			if e, err := s.take(ctx, entry.Key, entry.Value); !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// Count returns how many entities there are, unratified ones included. It is
+// what workers compare with what they saw last.
+func (s *Store) Count(ctx context.Context) (int64, error) {
+	if st, err := storage.StatsOf(ctx, s.db); err == nil {
+		return st.Documents, nil
+	} else if !errors.Is(err, storage.ErrUnsupported) {
+		return 0, fmt.Errorf("count entities: %w", err)
+	}
+	n := int64(0)
+	for key, err := range s.db.List(ctx, "") {
+		if err != nil {
+			return 0, fmt.Errorf("count entities: %w", err)
+		}
+		if storage.IsDocument(key) {
+			n++
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,68 @@
+package soma
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// Sync takes what people have changed by hand into the history, the links and the
+// index: new, changed and deleted documents. It reads every entity and returns
+// how many it took in. Text that was written and replaced between two calls is
+// in no history.
+func (s *Store) Sync(ctx context.Context) (n int, err error) {
+	for entry, err := range storage.Scan(ctx, s.db, "", &storage.ScanOptions{After: "`"}) {
+		if err != nil {
+			return n, fmt.Errorf("take in edits: %w", err)
+		}
+		took, err := s.takeIn(ctx, entry.Key)
+		if errors.Is(err, storage.ErrCorrupt) {
+			continue // it is for Check to report
+		}
+		if err != nil {
+			return n, fmt.Errorf("take in edits: %w", err)
+		}
+		if took {
+			n++
+		}
+	}
+	for key, err := range s.pastKeys(ctx, "") {
+		if err != nil {
+			return n, fmt.Errorf("take in edits: %w", err)
+		}
+		took, err := s.takeIn(ctx, key)
+		if errors.Is(err, storage.ErrCorrupt) {
+			continue
+		}
+		if err != nil {
+			return n, fmt.Errorf("take in edits: %w", err)
+		}
+		if took {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// takeIn takes in one entity, if it is not what the history says.
+func (s *Store) takeIn(ctx context.Context, key string) (took bool, err error) {
+	err = s.change(ctx, func(b *batch) error {
+		took = false
+		last, err := s.lastVersion(ctx, key)
+		if err != nil {
+			return err
+		}
+		e, err := s.load(ctx, key)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		if e == nil && last.Digest == "" || e != nil && e.digest == last.Digest {
+			return nil
+		}
+		took = true
+		return b.seen(ctx, key, e, last)
+	})
+	return took, err
+}
