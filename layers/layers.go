@@ -1,5 +1,5 @@
 // Package layers has ready-made memory layers: [Instructions], [WorkingMemory],
-// [Observations], [Episodic] and [SemanticRecall].
+// [Observations], [Episodic], [SemanticRecall] and [Knowledge].
 //
 // It is not the layer contract, which is package memory, and it calls no model:
 // each layer extracts and ranks by plain, deterministic rules that are written

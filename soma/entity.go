@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/stratamem/strata/storage"
 )
@@ -154,6 +155,20 @@ func Slug(name string) string {
 		b.WriteRune(r)
 	}
 	return b.String()
+}
+
+// shortSlug is the slug of a name, cut so that there is room for more in an id.
+func shortSlug(name string) string {
+	const most = 120 // bytes, escaped
+	s := Slug(name)
+	for len(storage.EscapeSegment(s)) > most {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-min(size, len(s))]
+		if len(s) > 2*most {
+			s = strings.ToValidUTF8(s[:2*most], "")
+		}
+	}
+	return strings.TrimRight(s, "-")
 }
 
 func parseTime(text string) (time.Time, bool) {

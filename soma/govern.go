@@ -192,7 +192,7 @@ func (w *Writer) decided(e *Entity, status, reason string) *Entity {
 func (w *Writer) Promote(ctx context.Context, id, reason string) (canon *Entity, err error) {
 	err = w.review(ctx, id, func(b *batch, e *stored) error {
 		canon = e.Clone()
-		if canon.ID, err = w.s.freeID(ctx, "canon-"+Slug(e.Name), e.ID); err != nil {
+		if canon.ID, err = w.s.freeID(ctx, cmp.Or(shortSlug(e.Name), shortSlug(e.ID), "entry")); err != nil {
 			return err
 		}
 		canon.Layer, canon.DecayAt, canon.SourceWorker = Canon, zeroTime, governance.Name
@@ -223,14 +223,10 @@ func (w *Writer) Promote(ctx context.Context, id, reason string) (canon *Entity,
 	return canon, nil
 }
 
-// freeID returns an id that is not taken: base, or base with the digest of what
-// tells it from others, or with a number.
-func (s *Store) freeID(ctx context.Context, base, of string) (string, error) {
-	base = strings.TrimSuffix(base, "-")
-	id := base
-	if len(storage.EscapeSegment(id)) > maxID-8 || id == "canon" {
-		id = "canon-" + Slug(of)
-	}
+// freeID returns an id that is not taken: canon-<slug>, with a number if others
+// have that.
+func (s *Store) freeID(ctx context.Context, slug string) (string, error) {
+	id := "canon-" + slug
 	for n := 2; ; n++ {
 		_, err := s.keyOf(ctx, id)
 		if errors.Is(err, ErrNotFound) {
@@ -239,7 +235,7 @@ func (s *Store) freeID(ctx context.Context, base, of string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		id = fmt.Sprintf("%s-%d", base, n)
+		id = fmt.Sprintf("canon-%s-%d", slug, n)
 	}
 }
 

@@ -77,7 +77,7 @@ func (s *Store) search(ctx context.Context, q *Query) iter.Seq2[*Entity, error] 
 			yield(nil, err)
 			return
 		}
-		ask := search.Query{Text: q.Text, Around: -1}
+		ask := search.Query{Text: q.Text, Around: -1, Floor: q.floor}
 		if q.Type != "" {
 			ask.Filter.Types = []string{q.Type}
 		}

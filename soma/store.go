@@ -183,6 +183,8 @@ type Query struct {
 	CreatedFrom, CreatedTo time.Time
 	UpdatedFrom, UpdatedTo time.Time
 	Offset, Limit          int // Limit 0: no limit
+
+	floor float64 // of Text, see search.Query
 }
 
 // AllTeams as the Team of a query is for those who look after the store.

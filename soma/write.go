@@ -50,8 +50,8 @@ func (w *Writer) Limit(n int) *Writer {
 
 // Create stores a new entity and returns it as it is stored. The writer fills
 // SourceWorker, Created and Updated, the default of Status, and pending for
-// proposal_status; an id that is missing is the slug of the name, with a number
-// if others have that.
+// proposal_status; an id that is missing is the slug of the name, cut at 120
+// bytes, with a number if others have that.
 //
 // The same entity again, equal but for its times, is no error and changes
 // nothing. Another one with the id is [ErrExists].
@@ -78,7 +78,7 @@ func (w *Writer) Create(ctx context.Context, e *Entity) (*Entity, error) {
 	}
 	derived := c.ID == ""
 	if derived {
-		c.ID = Slug(c.Name)
+		c.ID = shortSlug(c.Name)
 	}
 	base := c.ID
 	for n := 2; ; n++ {

@@ -1,0 +1,242 @@
+package layers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/projection"
+)
+
+// KnowledgeStore is what [Knowledge] needs of a store of governed knowledge;
+// soma's Store is one.
+type KnowledgeStore interface {
+	// Guide returns what a layer (canon, emerging, working or archive) has for a
+	// team, best first: canon all of it, whatever limit is; archive what bears
+	// on the query. Another team's is never in it.
+	Guide(ctx context.Context, layer, team, query string, limit int) ([]Guidance, error)
+	// Harvest keeps what happened in the archive. What it has is left alone.
+	Harvest(ctx context.Context, list []Happening) error
+}
+
+// Guidance is something known. It is an alias, so that a store need not know
+// this package.
+type Guidance = struct {
+	Key        string // in the store
+	Name, Text string
+	Confidence float64 // of emerging, in [0, 1]
+}
+
+// Happening is something that an agent did. ID is the same for the same.
+type Happening = struct {
+	ID, Type, Name, Status, Team, Body string
+	Tags                               []string
+	Fields                             map[string]any
+}
+
+// KnowledgeOptions are the options of [Knowledge]. Zero budgets are the
+// defaults.
+type KnowledgeOptions struct {
+	Emerging projection.Budget // default at most 600 tokens
+	Working  projection.Budget // default at most 800
+	Archive  projection.Budget // default at most 800
+	TopK     int               // of each layer but canon, at most so many; 0 means 8
+	// NoHarvest leaves out what the run did.
+	NoHarvest bool
+}
+
+// Knowledge returns the layers that put governed knowledge before an agent, and
+// keep what it does:
+//
+//	knowledge-canon     what people have ratified: anchored, required, never cut
+//	knowledge-emerging  proposals with their confidence: advice
+//	knowledge-working   what the run's team is at; nothing without a team
+//	knowledge-archive   what happened that bears on the newest user message
+//
+// The team is that of the run's identity, and children see what their own team
+// may. A run that cannot read canon does not begin. Canon alone is anchored: what tools return gets no further than the
+// archive, and is shown as data.
+//
+// The tool calls of a run, with how they ended, its outcome, and its delegations
+// to children become entities of the archive, by ids that a repeated turn gives
+// again. They hold names and outcomes, no text that a tool returned. Harvesting
+// is no part of the turn's batch: where it fails the hook's report says so, and
+// the log still has all of it.
+func Knowledge(store KnowledgeStore, opts *KnowledgeOptions) []memory.Layer {
+	k := knowledge{store: store}
+	if opts != nil {
+		k.KnowledgeOptions = *opts
+	}
+	if k.TopK <= 0 {
+		k.TopK = 8
+	}
+	budget := func(given projection.Budget, most int) projection.Budget {
+		if given == (projection.Budget{}) {
+			return projection.Exactly(most)
+		}
+		return given
+	}
+	canon := memory.Define(memory.Spec{
+		ID: "knowledge-canon", Slot: memory.SlotSteering, Scope: memory.ScopeGlobal,
+		Placement: projection.Anchor, Required: true, Format: 1,
+	}, memory.Hooks[struct{}]{Init: k.init, Recall: k.canon})
+	emerging := memory.Define(memory.Spec{
+		ID: "knowledge-emerging", Slot: memory.SlotProcedural, Scope: memory.ScopeGlobal,
+		Budget: budget(k.Emerging, 600), Placement: projection.Live, Format: 1,
+	}, memory.Hooks[struct{}]{Recall: k.recall("emerging", "no proposal waits for a decision")})
+	working := memory.Define(memory.Spec{
+		ID: "knowledge-working", Slot: memory.SlotEntity, Scope: memory.ScopeGlobal,
+		Budget: budget(k.Working, 800), Placement: projection.Live, Format: 1,
+	}, memory.Hooks[struct{}]{Recall: k.recall("working", "the team is at nothing")})
+	hooks := memory.Hooks[struct{}]{Recall: k.recall("archive", "nothing that happened bears on the query")}
+	if !k.NoHarvest {
+		hooks.Store, hooks.OnComplete, hooks.OnReturn = k.harvest, k.complete, k.returned
+	}
+	archive := memory.Define(memory.Spec{
+		ID: "knowledge-archive", Slot: memory.SlotRAG, Scope: memory.ScopeGlobal,
+		Budget: budget(k.Archive, 800), Placement: projection.Live, Format: 1,
+	}, hooks)
+	return []memory.Layer{canon, emerging, working, archive}
+}
+
+type knowledge struct {
+	KnowledgeOptions
+	store KnowledgeStore
+}
+
+// init lets a run fail that cannot read canon, rather than begin as if there
+// were no rules. Where reading fails later, what was shown last stays.
+func (k *knowledge) init(ctx context.Context, in *memory.InitInput[struct{}]) (struct{}, error) {
+	const most = 1_000_000 // bytes; a layer may say 1 MiB
+	list, err := k.store.Guide(ctx, "canon", in.Execution.Identity().Team, "", 0)
+	size := 0
+	for _, g := range list {
+		size += len(g.Name) + len(g.Text)
+	}
+	if err == nil && size > most {
+		err = fmt.Errorf("canon has %d bytes, over %d: retire or shorten entries", size, most)
+	}
+	return struct{}{}, err
+}
+
+// canon says all that is ratified.
+func (k *knowledge) canon(ctx context.Context, in *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
+	var out memory.Recalled[struct{}]
+	list, err := k.store.Guide(ctx, "canon", in.Execution.Identity().Team, "", 0)
+	if err != nil {
+		return out, err
+	}
+	for _, g := range list {
+		text, _ := tidy(g.Text, len(g.Text))
+		out.Items = append(out.Items, item(line(g.Name, 300)+"\n"+strings.TrimSpace(text), g.Key))
+	}
+	if len(list) == 0 {
+		out.Note = "nothing is ratified"
+	}
+	return out, nil
+}
+
+func (k *knowledge) recall(layer, nothing string) func(context.Context, *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
+	return func(ctx context.Context, in *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
+		var out memory.Recalled[struct{}]
+		team := in.Execution.Identity().Team
+		if layer == "working" && team == "" {
+			out.Note = "the run has no team"
+			return out, nil
+		}
+		list, err := k.store.Guide(ctx, layer, team, query(in.Query), k.TopK)
+		if err != nil {
+			return out, err
+		}
+		for _, g := range list {
+			text := line(g.Name+": "+g.Text, 1500)
+			if layer == "emerging" {
+				text = fmt.Sprintf("[proposed, not decided; confidence %.2f] %s", g.Confidence, text)
+			}
+			out.Items = append(out.Items, item(text, g.Key))
+		}
+		if len(list) == 0 {
+			out.Note = nothing
+		}
+		return out, nil
+	}
+}
+
+// harvest keeps the tool calls of a turn that have ended.
+func (k *knowledge) harvest(ctx context.Context, in *memory.StoreInput[struct{}]) (memory.Change[struct{}], error) {
+	var list []Happening
+	for i := range in.New {
+		result := &in.New[i]
+		if result.Kind != projection.ToolResult {
+			continue
+		}
+		at := slices.IndexFunc(in.Log, func(it projection.Item) bool {
+			return it.Kind == projection.ToolCall && it.CallID == result.CallID
+		})
+		if at < 0 {
+			continue
+		}
+		outcome := "ok"
+		if result.Failed {
+			outcome = "failed"
+		}
+		list = append(list, decision(in.Execution, "tool_choice", result.CallID, in.Log[at].Name, outcome))
+		if result.Failed {
+			list = append(list, decision(in.Execution, "failure", result.CallID, in.Log[at].Name, outcome))
+		}
+	}
+	if len(list) == 0 {
+		return memory.Change[struct{}]{}, nil
+	}
+	return memory.Change[struct{}]{}, k.store.Harvest(ctx, list)
+}
+
+// decision describes a decision of a run, at a node.
+func decision(x *memory.Execution, rule, node, choice, outcome string) Happening {
+	agent := agentOf(x)
+	choice = line(choice, 200)
+	return Happening{
+		ID: "decision-" + digest(x.ID(), node) + "-" + strings.ReplaceAll(rule, "_", "-"), Type: "decision", Team: x.Identity().Team,
+		Name: fmt.Sprintf("%s: %s (%s)", rule, choice, agent), Status: "active", Tags: []string{"explicit", rule},
+		Body: fmt.Sprintf("# %s: %s\n\n%s decided this in the run %s.\n\n- choice: %s\n- outcome: %s\n", rule, choice, agent, line(x.ID(), 100), choice, outcome),
+		Fields: map[string]any{
+			"decision_type": rule, "choice": choice, "outcome": outcome, "agent_id": agent, "graph_id": x.ID(),
+			"trace_id": "decision-" + x.ID() + "-" + line(node, 100),
+		},
+	}
+}
+
+func agentOf(x *memory.Execution) string {
+	if agent := line(x.Identity().Agent, 100); agent != "" {
+		return agent
+	}
+	return "agent"
+}
+
+// complete keeps the outcome of the run.
+func (k *knowledge) complete(ctx context.Context, in *memory.CompleteInput[struct{}]) (memory.Change[struct{}], error) {
+	x := in.Execution
+	status := "failed"
+	if in.Outcome == memory.Success {
+		status = "completed"
+	}
+	agent := agentOf(x)
+	return memory.Change[struct{}]{}, k.store.Harvest(ctx, []Happening{{
+		ID: "execution-" + digest(x.ID()), Type: "execution", Team: x.Identity().Team, Status: status,
+		Name: fmt.Sprintf("Run of %s: %s", agent, in.Outcome), Tags: []string{"run"},
+		Body: fmt.Sprintf("# Run of %s\n\n- outcome: %s\n- turns: %d\n", agent, in.Outcome, x.Step()),
+		Fields: map[string]any{
+			"agent_id": agent, "graph_id": x.ID(), "thread": line(x.Identity().Thread, 200), "outcome": string(in.Outcome),
+		},
+	}})
+}
+
+// returned keeps that a child was given work, beside what the child itself has
+// harvested, and how it came home.
+func (k *knowledge) returned(ctx context.Context, in *memory.ReturnInput[struct{}]) (memory.Returned[struct{}], error) {
+	d := decision(in.Execution, "delegation", in.Child.ID(), agentOf(in.Child), "returned")
+	d.Fields["child"] = in.Child.ID()
+	return memory.Returned[struct{}]{Result: in.Result}, k.store.Harvest(ctx, []Happening{d})
+}

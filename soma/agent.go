@@ -1,0 +1,64 @@
+package soma
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// guidance and happening are the types of package layers, which are aliases of
+// these: the two packages do not know each other.
+type (
+	guidance = struct {
+		Key        string
+		Name, Text string
+		Confidence float64
+	}
+	happening = struct {
+		ID, Type, Name, Status, Team, Body string
+		Tags                               []string
+		Fields                             map[string]any
+	}
+)
+
+// Guide returns what a layer has for a team, in the form that layers.Knowledge
+// puts before an agent: canon in force, all of it; pending proposals by their
+// confidence; the team's working entities, the newest first; of the archive what
+// bears on the query.
+func (s *Store) Guide(ctx context.Context, layer, team, query string, limit int) ([]guidance, error) {
+	q := Query{Team: team, Limit: limit}
+	intent := map[Layer]Intent{Canon: Enforce, Emerging: Advise, Working: Brief, Archive: Route}[Layer(layer)]
+	switch Layer(layer) {
+	case Canon:
+		q.Limit = 0
+	case Archive:
+		if query == "" {
+			return nil, nil
+		}
+		q.Text, q.floor = query, 0.25
+	}
+	list, err := s.Consult(ctx, intent, q)
+	if err != nil {
+		return nil, err
+	}
+	var out []guidance
+	for _, g := range list {
+		out = append(out, guidance{g.Key(), g.Name, g.Body, g.Confidence})
+	}
+	return out, nil
+}
+
+// Harvest keeps what an agent did in the archive, as the worker harvester. What
+// has an id that is taken is left alone: ids are the same for the same.
+func (s *Store) Harvest(ctx context.Context, list []happening) error {
+	w := s.As(Worker("harvester")).Limit(-1)
+	for _, h := range list {
+		_, err := w.Create(ctx, &Entity{
+			Type: h.Type, ID: h.ID, Name: h.Name, Status: h.Status, Team: h.Team, Body: h.Body, Tags: h.Tags, Fields: h.Fields, Layer: Archive,
+		})
+		if err != nil && !errors.Is(err, ErrExists) {
+			return fmt.Errorf("harvest: %w", err)
+		}
+	}
+	return nil
+}
