@@ -46,6 +46,7 @@ var rules = []rule{
 		"gopkg.in/yaml.v3",
 	}},
 	{pkg: "storage/search", packages: []string{"storage"}, modules: []string{"github.com/kljensen/snowball"}},
+	{pkg: "soma/guard", modules: []string{"github.com/expr-lang/expr"}},
 	{pkg: "soma", packages: []string{"storage", "storage/search"}},
 	{pkg: "storage/open", packages: []string{"storage", "storage/badger", "storage/bolt", "storage/mem", "storage/vault"}},
 	// The suite compares engines with the one that is simple enough to be right.
