@@ -15,6 +15,7 @@ import (
 type KnowledgeStore interface {
 	// Guide returns what a layer (canon, emerging, working or archive) has for a
 	// team, best first: canon all of it, whatever limit is; archive what bears
+	// on the query; and "rules" what of canon, and of proposals that wait, bears
 	// on the query. Another team's is never in it.
 	Guide(ctx context.Context, layer, team, query string, limit int) ([]Guidance, error)
 	// Harvest keeps what happened in the archive. What it has is left alone.
@@ -26,7 +27,8 @@ type KnowledgeStore interface {
 type Guidance = struct {
 	Key        string // in the store
 	Name, Text string
-	Confidence float64 // of emerging, in [0, 1]
+	Proposed   bool    // nobody has decided on it
+	Confidence float64 // of a proposal, in [0, 1]
 }
 
 // Happening is something that an agent did. ID is the same for the same.
@@ -151,17 +153,22 @@ func (k *knowledge) recall(layer, nothing string) func(context.Context, *memory.
 			return out, err
 		}
 		for _, g := range list {
-			text := line(g.Name+": "+g.Text, 1500)
-			if layer == "emerging" {
-				text = fmt.Sprintf("[proposed, not decided; confidence %.2f] %s", g.Confidence, text)
-			}
-			out.Items = append(out.Items, item(text, g.Key))
+			out.Items = append(out.Items, guide(g))
 		}
 		if len(list) == 0 {
 			out.Note = nothing
 		}
 		return out, nil
 	}
+}
+
+// guide shows what is known, and what is a mere proposal.
+func guide(g Guidance) projection.Item {
+	text := line(g.Name+": "+g.Text, 1500)
+	if g.Proposed {
+		text = fmt.Sprintf("[proposed, not decided; confidence %.2f] %s", g.Confidence, text)
+	}
+	return item(text, g.Key)
 }
 
 // harvest keeps the tool calls of a turn that have ended.

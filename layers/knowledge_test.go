@@ -155,6 +155,25 @@ func TestKnowledge(t *testing.T) {
 	})
 }
 
+func TestProcedural(t *testing.T) {
+	store := openMem(t)
+	k := know(t, store, nil)
+	k.propose("Back off", "", "Wait twice as long before each retry.", "anna")
+	k.propose("Cache more", "", "Keep answers of the gateway for a minute before a retry.", "")
+	k.propose("Dress well", "", "No sandals.", "anna")
+	k.propose("Blue retry", "blue", "A retry is blue.", "anna")
+	c := talk(t, remember(t, store, layers.Procedural(k.s, nil)), "t", "r")
+	got := c.ask("How do I retry?")
+	if !strings.HasPrefix(got, "Back off: Wait") || !strings.Contains(got, "[proposed, not decided; confidence 0.80] Cache more") ||
+		strings.Contains(got, "sandals") || strings.Contains(got, "blue") {
+		t.Errorf("shown:\n%s", got)
+	}
+	c.commit("So.")
+	if got := c.ask("What about lunch?"); got != "" || !strings.Contains(c.note("procedural"), "no rule") {
+		t.Errorf("shown %q, note %q", got, c.note("procedural"))
+	}
+}
+
 // brokenStore fails to say what canon is.
 type brokenStore struct{ layers.KnowledgeStore }
 

@@ -12,6 +12,7 @@ type (
 	guidance = struct {
 		Key        string
 		Name, Text string
+		Proposed   bool
 		Confidence float64
 	}
 	happening = struct {
@@ -24,9 +25,13 @@ type (
 // Guide returns what a layer has for a team, in the form that layers.Knowledge
 // puts before an agent: canon in force, all of it; pending proposals by their
 // confidence; the team's working entities, the newest first; of the archive what
-// bears on the query.
+// bears on the query; and as "rules" what of canon and of pending proposals bears
+// on the query.
 func (s *Store) Guide(ctx context.Context, layer, team, query string, limit int) ([]guidance, error) {
 	q := Query{Team: team, Limit: limit}
+	if layer == "rules" {
+		return s.rules(ctx, team, query, limit)
+	}
 	intent := map[Layer]Intent{Canon: Enforce, Emerging: Advise, Working: Brief, Archive: Route}[Layer(layer)]
 	switch Layer(layer) {
 	case Canon:
@@ -35,7 +40,7 @@ func (s *Store) Guide(ctx context.Context, layer, team, query string, limit int)
 		if query == "" {
 			return nil, nil
 		}
-		q.Text, q.floor = query, 0.25
+		q.Text, q.floor = query, floor
 	}
 	list, err := s.Consult(ctx, intent, q)
 	if err != nil {
@@ -43,10 +48,39 @@ func (s *Store) Guide(ctx context.Context, layer, team, query string, limit int)
 	}
 	var out []guidance
 	for _, g := range list {
-		out = append(out, guidance{g.Key(), g.Name, g.Body, g.Confidence})
+		out = append(out, guidance{g.Key(), g.Name, g.Body, g.Layer == Emerging, g.Confidence})
 	}
 	return out, nil
 }
+
+func (s *Store) rules(ctx context.Context, team, query string, limit int) ([]guidance, error) {
+	var out []guidance
+	if query == "" {
+		return nil, nil
+	}
+	for e, err := range s.Query(ctx, Query{Team: team, Text: query, floor: floor}) {
+		if err != nil {
+			return nil, err
+		}
+		g := guidance{Key: e.Key(), Name: e.Name, Text: e.Body}
+		switch {
+		case holds(e):
+		case e.Layer == Emerging && e.proposalStatus() == Pending:
+			g.Proposed = true
+			g.Confidence, _ = e.Number(FieldConfidence)
+		default:
+			continue
+		}
+		if out = append(out, g); len(out) == limit {
+			break
+		}
+	}
+	return out, nil
+}
+
+// floor is the least of what a query asks for that an entity must have to be put
+// before an agent; see search.Query.
+const floor = 0.25
 
 // Harvest keeps what an agent did in the archive, as the worker harvester. What
 // has an id that is taken is left alone: ids are the same for the same.

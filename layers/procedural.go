@@ -1,0 +1,50 @@
+package layers
+
+import (
+	"context"
+
+	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/projection"
+)
+
+// ProceduralOptions are the options of [Procedural].
+type ProceduralOptions struct {
+	// Spec overrides: ID "procedural", slot [memory.SlotProcedural], scope
+	// global, budget at most 600 tokens, placement live.
+	Spec memory.Spec
+	TopK int // rules at most; 0 means 6
+}
+
+// Procedural returns the layer that recalls how things are done: rules of canon,
+// and proposals with their confidence, that bear on the newest user message. It
+// is for stores whose canon is too large to be before the agent whole, as
+// [Knowledge] has it; it stores nothing.
+func Procedural(store KnowledgeStore, opts *ProceduralOptions) memory.Layer {
+	var o ProceduralOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.TopK <= 0 {
+		o.TopK = 6
+	}
+	spec := override(memory.Spec{
+		ID: "procedural", Slot: memory.SlotProcedural, Scope: memory.ScopeGlobal,
+		Budget: projection.Exactly(600), Placement: projection.Live, Format: 1,
+	}, o.Spec)
+	return memory.Define(spec, memory.Hooks[struct{}]{
+		Recall: func(ctx context.Context, in *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
+			var out memory.Recalled[struct{}]
+			list, err := store.Guide(ctx, "rules", in.Execution.Identity().Team, query(in.Query), o.TopK)
+			if err != nil {
+				return out, err
+			}
+			for _, g := range list {
+				out.Items = append(out.Items, guide(g))
+			}
+			if len(list) == 0 {
+				out.Note = "no rule bears on the query"
+			}
+			return out, nil
+		},
+	})
+}
