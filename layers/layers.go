@@ -1,6 +1,6 @@
 // Package layers has ready-made memory layers: [Instructions], [WorkingMemory],
-// [Observations], [Episodic], [SemanticRecall], [Knowledge]
-// and [Procedural].
+// [Entity], [Observations], [Episodic], [SemanticRecall], [Knowledge] and
+// [Procedural].
 //
 // It is not the layer contract, which is package memory, and it calls no model:
 // each layer extracts and ranks by plain, deterministic rules that are written
