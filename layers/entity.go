@@ -219,15 +219,8 @@ func (e *entity) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (
 		return out, err
 	}
 	for _, c := range cards[:min(len(cards), e.TopK)] {
-		text := c.name
-		for _, m := range c.mentions[:min(len(c.mentions), e.Mentions)] {
-			text += "\n- "
-			if !m.Time.IsZero() {
-				text += m.Time.Format("2006-01-02 ")
-			}
-			text += m.Speaker + ": " + m.Text
-		}
-		out.Items = append(out.Items, item(text, c.refs[:min(len(c.refs), e.Mentions)]...))
+		n := min(len(c.mentions), e.Mentions)
+		out.Items = append(out.Items, item(c.text(n), c.refs[:n]...))
 	}
 	if len(out.Items) == 0 {
 		out.Note = "the query has no name that is known"
@@ -241,6 +234,20 @@ type card struct {
 	asked    int // words of the query that it has
 	mentions []Mention
 	refs     []string
+}
+
+// text says the newest n mentions.
+func (c *card) text(n int) string {
+	var b strings.Builder
+	b.WriteString(c.name)
+	for _, m := range c.mentions[:n] {
+		b.WriteString("\n- ")
+		if !m.Time.IsZero() {
+			b.WriteString(m.Time.Format("2006-01-02 "))
+		}
+		b.WriteString(m.Speaker + ": " + m.Text)
+	}
+	return b.String()
 }
 
 // find returns the cards of the names in a query: those with more of its words
