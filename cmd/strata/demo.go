@@ -49,7 +49,11 @@ key and no network.
 For each turn it shows what every layer put into the prompt of what it was
 allocated, what fell out, and how much of the prompt is the stable start that a
 provider's cache holds. Half-way a process is killed with SIGKILL in the middle
-of a turn, and its execution resumed. At the end it says what was remembered and
+of a turn, and its execution resumed.
+
+In a second part two agents of a team fail alike, a worker proposes a rule, a
+person promotes it, and the next run has it in its prompt and is judged by it;
+then what nobody has decided decays. At the end it says what was remembered and
 how to look closer: the file stays.`,
 		Example: "  strata demo\n  strata demo --fast --db demo.db\n  strata demo --json | jq -c 'select(.event == \"turn\") | .report.layers'\n  strata demo --otlp http://localhost:4318",
 		Args:    exactly(0, "no arguments"),
@@ -84,6 +88,7 @@ type demoRun struct {
 	sits  []stretch // the executions
 	loop  *loop
 	best  *event // a turn that recalled something from another thread
+	steps int    // of the second part, drawn
 }
 
 func runDemo(ctx context.Context, t *tool, o *demoOptions) (err error) {
@@ -208,6 +213,9 @@ func (d *demoRun) play(ctx context.Context) error {
 	if err := part(doomed, len(d.sits), log); err != nil {
 		return err
 	}
+	if err := d.playTeam(ctx); err != nil {
+		return err
+	}
 	return d.ending(ctx, sum)
 }
 
@@ -266,6 +274,9 @@ func (d *demoRun) show(ctx context.Context, e *event) error {
 		pause = d.pace
 	case eventKill, eventResume:
 		d.drawDeath(e)
+		pause = 8 * d.pace
+	case eventTeam:
+		d.drawTeam(e)
 		pause = 8 * d.pace
 	case eventDone:
 		d.drawEnding(e)

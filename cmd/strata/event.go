@@ -32,6 +32,8 @@ type event struct {
 	Totals    *totals            `json:"totals,omitempty"` // done
 	Memory    []remembered       `json:"memory,omitempty"` // done
 	Commands  []string           `json:"commands,omitempty"`
+	Step      string             `json:"step,omitempty"`  // team: what is done
+	Lines     []string           `json:"lines,omitempty"` // team: what is to be seen of it; the first word says of what kind
 }
 
 // The events.
@@ -43,6 +45,7 @@ const (
 	eventKill   = "kill"
 	eventResume = "resume"
 	eventEnd    = "end"
+	eventTeam   = "team"
 	eventDone   = "done"
 )
 

@@ -30,8 +30,9 @@ func explainCommand(t *tool) *cobra.Command {
 event it came from, and which stored records that was made from; and what was
 left out, and why.
 
-RUN is the id of an execution, the beginning of one, or "last". TURN is the number
-of the turn in its thread, or "last". 'strata show runs' lists both.
+RUN is the id of an execution, the beginning of one, "last", or "last:" and a
+thread. TURN is the number of the turn in its thread, or "last". 'strata show
+runs' lists both.
 
 --replay prints the prompt itself, built again from what is stored, to the byte.`,
 		Example: "  strata explain last last --db agent.db\n  strata explain 019587c4 12 --db agent.db --full\n  strata explain last 12 --db agent.db --json | jq '.items[].layer'\n  strata explain last 12 --db agent.db --replay",

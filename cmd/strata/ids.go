@@ -10,16 +10,17 @@ import (
 )
 
 // findRun returns the execution that text names: by its id, by a beginning that
-// only one id has, or as "last", the one that began last
-// and is no child of another.
+// only one id has, or as "last" or "last:<thread>", the one that began last, of
+// all or of a thread, and is no child of another.
 func findRun(ctx context.Context, store storage.Adapter, text string) (*memory.RunInfo, error) {
 	var found, last *memory.RunInfo
 	several := 0
+	thread, ofThread := strings.CutPrefix(text, "last:")
 	for run, err := range memory.Runs(ctx, store) {
 		if err != nil {
 			return nil, err
 		}
-		if run.Depth == 0 {
+		if run.Depth == 0 && (!ofThread || run.Identity.Thread == thread) {
 			last = run
 		}
 		if run.ID == text {
@@ -31,9 +32,11 @@ func findRun(ctx context.Context, store storage.Adapter, text string) (*memory.R
 		}
 	}
 	switch {
+	case last == nil && ofThread:
+		return nil, fmt.Errorf("find run: thread %q has none", thread)
 	case last == nil:
 		return nil, fmt.Errorf("find run: the store has none")
-	case text == "last":
+	case text == "last", ofThread:
 		return last, nil
 	case several > 1:
 		return nil, fmt.Errorf("find run %q: %d ids begin so: write more of it", text, several)
