@@ -26,6 +26,7 @@
 //	_ids/<id>                 the key of the entity with that id
 //	_history/<key>/<n>        every version with who made it, see Version
 //	_links/<to>/<from>        that entity <from> links to id <to>
+//	_epoch                    names the store, see Store.Epoch
 //	_canon/<key>              the digest of a canon entry that a person ratified
 //	_tombstones/<id>          what was forgotten, without its text
 //	_search/…                 the index of package storage/search
