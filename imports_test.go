@@ -48,6 +48,7 @@ var rules = []rule{
 	{pkg: "storage/search", packages: []string{"storage"}, modules: []string{"github.com/kljensen/snowball"}},
 	{pkg: "soma/guard", modules: []string{"github.com/expr-lang/expr"}},
 	{pkg: "soma", packages: []string{"storage", "storage/search"}},
+	{pkg: "storage/vector", packages: []string{"storage"}},
 	{pkg: "storage/open", packages: []string{"storage", "storage/badger", "storage/bolt", "storage/mem", "storage/vault"}},
 	// The suite compares engines with the one that is simple enough to be right.
 	{pkg: "storage/storagetest", packages: []string{"storage", "storage/mem"}, modules: []string{"github.com/google/go-cmp"}},

@@ -1,0 +1,273 @@
+package vector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/stratamem/strata/storage"
+)
+
+const (
+	maxChange = 4 << 20 // bytes of vectors, IDs and what is beside them
+	perEntry  = 20      // of these at most
+)
+
+var errLarge = &storage.InvalidError{Rule: "change of an index has over 4 MiB of vectors and ids: make several"}
+
+// Upsert returns the operations that add points, with keys relative to the
+// index; a point whose ID the index has replaces that one, and of two of the
+// same ID the last counts. They are two or three, and some 70 where segments
+// are merged, which adds at most 3 MiB to the size of the vectors, of which
+// there may be 4 MiB with their IDs: 5,000 of 384 dimensions. Points that the
+// index has already are left out; where that are all, there are no operations.
+func (ix *Index) Upsert(ctx context.Context, r Reader, points ...Point) ([]storage.Op, error) {
+	size := 0
+	for i := range points {
+		size += 2*ix.dim + len(points[i].ID) + perEntry
+	}
+	if size > maxChange {
+		return nil, errLarge
+	}
+	list := make([]entry, len(points))
+	for i, p := range points {
+		if p.ID == "" || len(p.ID) > maxName {
+			return nil, &storage.InvalidError{Rule: "id of a vector is empty or over 300 bytes"}
+		}
+		kept, err := ix.rotation.keep(p.Vector, ix.dim)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = entry{id: p.ID, vector: kept, stamp: stamp{time: uint64(i), sum: sumOf(kept)}}
+	}
+	sortEntries(list) // of an ID the last point first
+	list = slices.CompactFunc(list, func(a, b entry) bool { return a.id == b.id })
+	return ix.change(ctx, r, func(p *picture) []entry {
+		return slices.DeleteFunc(list, func(e entry) bool {
+			row, ok := p.find(e.id)
+			return ok && slices.Equal(p.vector(row), e.vector)
+		})
+	})
+}
+
+// Delete returns the operations that delete what has one of ids, as Upsert
+// does. IDs that the index has not are left out. A vector that is deleted is
+// not found from then on; its bytes stay in the store until their segment is
+// merged, or until [Index.Compact].
+func (ix *Index) Delete(ctx context.Context, r Reader, ids ...string) ([]storage.Op, error) {
+	size := 0
+	for _, id := range ids {
+		size += len(id) + perEntry
+	}
+	if size > maxChange {
+		return nil, errLarge
+	}
+	now := time.Now().Unix()
+	return ix.change(ctx, r, func(p *picture) []entry {
+		var list []entry
+		for _, id := range ids {
+			if _, ok := p.find(id); ok {
+				list = append(list, entry{id: id, stamp: stamp{sum: gone}, deleted: now})
+			}
+		}
+		sortEntries(list)
+		return slices.CompactFunc(list, func(a, b entry) bool { return a.id == b.id })
+	})
+}
+
+// change returns the operations that add entries to the index, newer than all
+// that it has.
+func (ix *Index) change(ctx context.Context, r Reader, entries func(*picture) []entry) ([]storage.Op, error) {
+	if err := ix.view(ctx, r); err != nil {
+		return nil, err
+	}
+	defer ix.mu.RUnlock()
+	list := entries(ix.picture)
+	if len(list) == 0 {
+		return nil, nil
+	}
+	for i := range list {
+		list[i].time = ix.picture.time + 1
+	}
+	var ops []storage.Op
+	for len(list) >= 2*ix.most() {
+		s := ix.segment(list[:ix.most()])
+		ops = put(ops, s, ix.level(s.weight()))
+		list = list[ix.most():]
+	}
+	return ix.grow(ctx, r, ops, ix.segment(list))
+}
+
+func (ix *Index) segment(entries []entry) *segment {
+	return &segment{model: ix.model, dim: ix.dim, entries: entries}
+}
+
+const (
+	levels   = 3
+	target   = 1 << 20 // bytes of vectors that make a segment of the highest level
+	mostRows = 1024    // or so many vectors, if these are less
+	// grace is how long a deletion is kept at least, in seconds: longer than
+	// any writer takes from reading the index to applying its operations.
+	grace = 24 * 60 * 60
+)
+
+// most returns how many vectors make a segment of the highest level.
+func (ix *Index) most() int { return min(target/(2*ix.dim), mostRows) }
+
+// fanIn returns how many vectors, or segments, of level 0 make one of level 1.
+func (ix *Index) fanIn() int { return int(math.Sqrt(float64(ix.most()))) }
+
+// full returns from which weight on the segments of a level are merged.
+func (ix *Index) full(level int) int {
+	if level == 0 {
+		return ix.fanIn() * vectorWeight
+	}
+	return ix.most() * vectorWeight
+}
+
+// level returns where a segment of a weight belongs.
+func (ix *Index) level(weight int) int {
+	level := 0
+	for level < levels-1 && weight >= ix.full(level) {
+		level++
+	}
+	return level
+}
+
+// grow adds to ops those that add a segment, merge others where there are
+// enough, or else write one anew of which most is superseded.
+func (ix *Index) grow(ctx context.Context, r Reader, ops []storage.Op, s *segment) ([]storage.Op, error) {
+	level := ix.level(s.weight())
+	before := time.Now().Unix() - grace
+	merged := false
+	for level < levels-1 {
+		keys, weight := ix.keys(level)
+		if len(keys)+1 < ix.fanIn() && weight+s.weight() < ix.full(level) {
+			break
+		}
+		keys = keys[:min(len(keys), 4*ix.fanIn())] // other writers may have made more
+		parts, err := ix.segments(ctx, r, keys)
+		if errors.Is(err, storage.ErrNotFound) {
+			break // another writer merges them at this moment
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range keys {
+			ops = append(ops, storage.Remove(key))
+		}
+		s = ix.merge(append(parts, s), before)
+		level = max(level+1, ix.level(s.weight()))
+		merged = true
+	}
+	ops = put(ops, s, level)
+	if key := ix.wasteful(); key != "" && !merged {
+		parts, err := ix.segments(ctx, r, []string{key})
+		if err == nil {
+			s := ix.merge(parts, before)
+			ops = put(append(ops, storage.Remove(key)), s, ix.level(s.weight()))
+		} else if !errors.Is(err, storage.ErrNotFound) {
+			return nil, err
+		}
+	}
+	return ix.mark(ops), nil
+}
+
+// put adds to ops the one that stores a segment, unless it is empty.
+func put(ops []storage.Op, s *segment, level int) []storage.Op {
+	if len(s.entries) == 0 {
+		return ops
+	}
+	record := s.encode()
+	return append(ops, storage.Put(segmentKey(level, name(record)), record))
+}
+
+const (
+	headKey = "head"
+	deepKey = "deep"
+)
+
+// mark adds to ops those that say that something changed.
+func (ix *Index) mark(ops []storage.Op) []storage.Op {
+	change, deep := "", false
+	for i := range ops {
+		change += ops[i].Key + "\n"
+		deep = deep || levelOf(ops[i].Key) > 0
+	}
+	ops = append(ops, storage.Put(headKey, []byte(next(ix.head, change))))
+	if deep {
+		ops = append(ops, storage.Put(deepKey, []byte(next(ix.deep, change))))
+	}
+	return ops
+}
+
+// keys returns the segments of a level, sorted, and what they weigh.
+func (ix *Index) keys(level int) (keys []string, weight int) {
+	for key := range ix.parts {
+		if levelOf(key) == level {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		weight += ix.parts[key].weight
+	}
+	return keys, weight
+}
+
+// wasteful returns the segment of the highest level of which most is
+// superseded, if it is over half.
+func (ix *Index) wasteful() string {
+	worst, most := "", 0
+	for key, l := range ix.parts {
+		if levelOf(key) == levels-1 && 2*l.dead > l.vectors && (l.dead > most || l.dead == most && key < worst) {
+			worst, most = key, l.dead
+		}
+	}
+	return worst
+}
+
+// segments reads segments.
+func (ix *Index) segments(ctx context.Context, r Reader, keys []string) ([]*segment, error) {
+	var list []*segment
+	for _, key := range keys {
+		value, err := r.Get(ctx, key)
+		if err != nil {
+			return nil, fmt.Errorf("read vectors: %w", err)
+		}
+		s, err := ix.decode(key, value)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// merge returns the entries of segments as one: of each ID the newest, unless
+// the index has a newer one elsewhere. A deletion from earlier than before is
+// left out if no other segment has an entry of its ID.
+func (ix *Index) merge(list []*segment, before int64) *segment {
+	var all []entry
+	for _, s := range list {
+		all = append(all, s.entries...)
+	}
+	sortEntries(all)
+	kept := all[:0]
+	for i, n := 0, 0; i < len(all); i += n {
+		e := all[i]
+		for n = 1; i+n < len(all) && all[i+n].id == e.id; n++ {
+		}
+		if at, ok := ix.picture.byID[e.id]; ok {
+			t := &ix.picture.slots[at]
+			if e.compare(t.newest) < 0 || e.sum == gone && e.deleted < before && int(t.refs+t.older) <= n {
+				continue
+			}
+		}
+		kept = append(kept, e)
+	}
+	return ix.segment(kept)
+}

@@ -1,0 +1,176 @@
+package vector
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// Check reads a whole index and yields what is wrong with it: segments that
+// cannot be read, and those of another model or of other dimensions than the
+// first. An error means that it could not look. What a damaged segment held is
+// lost to the index; rebuild it.
+func Check(ctx context.Context, r Reader) iter.Seq2[storage.Fault, error] {
+	return func(yield func(storage.Fault, error) bool) {
+		var first *segment
+		for e, err := range r.Scan(ctx, "s/", nil) {
+			if err != nil {
+				yield(storage.Fault{}, fmt.Errorf("read vectors: %w", err))
+				return
+			}
+			s, err := decodeSegment(e.Value)
+			reason := ""
+			switch {
+			case err != nil:
+				reason = "segment cannot be read: " + err.Error()
+			case first == nil:
+				first = s
+			case s.model != first.model || s.dim != first.dim:
+				reason = fmt.Sprintf("segment is of model %q with %d dimensions, others of %q with %d", s.model, s.dim, first.model, first.dim)
+			}
+			if reason != "" && !yield(storage.Fault{Key: e.Key, Reason: reason, Repair: "run strata index rebuild"}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Rebuild empties an index, of whatever model and state it is, fills it from
+// source, and returns how many points that were: after a change of the model,
+// or after damage. It works in batches. Where source or the store fails, or ctx
+// ends, the index has the points until then and is in order: go on with Upsert
+// of those that are [Index.Missing]. Nobody else should write the index
+// meanwhile.
+func (ix *Index) Rebuild(ctx context.Context, s storage.Scoped, source iter.Seq2[Point, error]) (int, error) {
+	if err := ix.clear(ctx, s); err != nil {
+		return 0, err
+	}
+	n, size := 0, 0
+	var points []Point
+	flush := func() error {
+		ops, err := ix.Upsert(ctx, s, points...)
+		if err == nil {
+			err = ix.Apply(ctx, s, ops)
+		}
+		if err == nil {
+			n += len(points)
+		}
+		points, size = points[:0], 0
+		return err
+	}
+	for p, err := range source {
+		if err != nil {
+			if err := flush(); err != nil {
+				return n, err
+			}
+			return n, fmt.Errorf("rebuild vectors: %w", err)
+		}
+		p.Vector = slices.Clone(p.Vector)
+		points = append(points, p)
+		if size += 2*ix.dim + len(p.ID) + perEntry; size >= target {
+			if err := flush(); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, flush()
+}
+
+// clear removes every segment, also those that it cannot read.
+func (ix *Index) clear(ctx context.Context, s storage.Scoped) error {
+	var ops []storage.Op
+	for key, err := range s.List(ctx, "s/") {
+		if err != nil {
+			return fmt.Errorf("rebuild vectors: %w", err)
+		}
+		ops = append(ops, storage.Remove(key))
+	}
+	for part := range slices.Chunk(ops, storage.MaxBatch/2) {
+		for _, key := range []string{headKey, deepKey} {
+			value, err := record(ctx, s, key)
+			if err != nil {
+				return err
+			}
+			part = append(slices.Clip(part), storage.Put(key, []byte(next(value, part[0].Key))))
+		}
+		if err := ix.Apply(ctx, s, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Compact writes anew the segments of an index that hold what is deleted or
+// superseded, so that it is gone from the store, and merges small ones. It
+// works in batches, each of which leaves the index as it was to all readers.
+// Nobody else should write the index meanwhile.
+func (ix *Index) Compact(ctx context.Context, s storage.Scoped) error {
+	// When no vectors are left that are deleted, deletions can go too.
+	for range 2 {
+		groups, err := ix.groups(ctx, s)
+		if err != nil {
+			return err
+		}
+		for _, keys := range groups {
+			if err := ix.rewrite(ctx, s, keys); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// groups returns the segments that have something to drop or are small, in
+// groups that make one segment.
+func (ix *Index) groups(ctx context.Context, r Reader) ([][]string, error) {
+	if err := ix.view(ctx, r); err != nil {
+		return nil, err
+	}
+	defer ix.mu.RUnlock()
+	var groups [][]string
+	weight := 0
+	for level := range levels {
+		keys, _ := ix.keys(level)
+		for _, key := range keys {
+			l := ix.parts[key]
+			if l.dead+l.deletions == 0 && level == levels-1 {
+				continue
+			}
+			if groups == nil || weight+l.weight > ix.full(levels-1) {
+				groups, weight = append(groups, nil), 0
+			}
+			weight += l.weight
+			groups[len(groups)-1] = append(groups[len(groups)-1], key)
+		}
+	}
+	return groups, nil
+}
+
+// rewrite merges segments into one of the highest level.
+func (ix *Index) rewrite(ctx context.Context, s storage.Scoped, keys []string) error {
+	ops, err := ix.rewritten(ctx, s, keys)
+	if err != nil {
+		return err
+	}
+	return ix.Apply(ctx, s, ops)
+}
+
+func (ix *Index) rewritten(ctx context.Context, r Reader, keys []string) ([]storage.Op, error) {
+	if err := ix.view(ctx, r); err != nil {
+		return nil, err
+	}
+	defer ix.mu.RUnlock()
+	parts, err := ix.segments(ctx, r, keys)
+	if err != nil {
+		return nil, err
+	}
+	var ops []storage.Op
+	for _, key := range keys {
+		ops = append(ops, storage.Remove(key))
+	}
+	return ix.mark(put(ops, ix.merge(parts, math.MaxInt64), levels-1)), nil
+}
