@@ -158,6 +158,7 @@ func TestPromoteAtOnce(t *testing.T) {
 			}
 		}
 		w.same("canon", len(w.ids(w.Query(w.Context(), soma.Query{Layer: soma.Canon}))), rounds)
+		w.consistent()
 	})
 }
 
@@ -496,4 +497,40 @@ func TestForgottenFiles(t *testing.T) {
 			}))
 		})
 	}
+}
+
+// Writers that change, forget and create at once leave an index that agrees with
+// what there is.
+func TestWritersAtOnce(t *testing.T) {
+	eachEngine(t, func(w *world) {
+		const each = 30
+		var wg sync.WaitGroup
+		for i := range 4 {
+			for j := range each {
+				w.create(soma.Person("ben"), archived(fmt.Sprintf("old %d %d", i, j), "text of before"))
+			}
+		}
+		for i := range 4 {
+			wg.Go(func() {
+				for j := range each {
+					id := fmt.Sprintf("old-%d-%d", i, j)
+					var err error
+					switch j % 3 {
+					case 0:
+						_, err = w.As(anna).Update(w.Context(), id, map[string]any{"body": "text of after"})
+					case 1:
+						_, err = w.As(anna).Forget(w.Context(), id, "x")
+					case 2:
+						_, err = w.As(anna).Create(w.Context(), archived(fmt.Sprintf("new %d %d", i, j), "text of now"))
+					}
+					if err != nil {
+						w.Errorf("%s: %v", id, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		w.consistent()
+		w.same("found", len(w.ids(w.Query(w.Context(), soma.Query{Text: "text"}))), 4*each)
+	})
 }

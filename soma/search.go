@@ -57,7 +57,9 @@ func textOf(e *Entity, digest string) search.Doc {
 	}
 }
 
-// indexing returns the operations for what a batch does to the index.
+// indexing returns the operations for what a batch does to the index. Two
+// batches that rewrite the same part of it conflict, or one would bring back what
+// the other has taken out.
 func (s *Store) indexing(ctx context.Context, gone []string, docs []search.Doc) ([]storage.Op, error) {
 	scope := s.searchScope()
 	ops, err := s.searched.index.Replace(ctx, scope, gone, docs...)
@@ -65,7 +67,19 @@ func (s *Store) indexing(ctx context.Context, gone []string, docs []search.Doc) 
 		return nil, fmt.Errorf("index entity: %w", err)
 	}
 	for i := range ops {
-		ops[i].Key = scope.Key(ops[i].Key)
+		op := &ops[i]
+		part := op.Delete && search.IsSegment(op.Key)
+		if op.Key = scope.Key(op.Key); !part {
+			continue
+		}
+		_, version, err := storage.GetVersion(ctx, s.db, op.Key)
+		if errors.Is(err, ErrNotFound) {
+			return nil, &storage.ConflictError{Key: op.Key}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("index entity: %w", err)
+		}
+		*op = op.IfVersion(version)
 	}
 	return ops, nil
 }
@@ -261,14 +275,10 @@ func (s *Store) lookAt(ctx context.Context, keys []string) error {
 }
 
 func (s *Store) reindex(ctx context.Context, gone []string, docs []search.Doc) error {
-	ops, err := s.indexing(ctx, gone, docs)
-	if err != nil || len(ops) == 0 {
-		return err
-	}
-	if err := storage.Apply(ctx, s.db, ops...); err != nil {
-		return fmt.Errorf("index entities: %w", err)
-	}
-	return nil
+	return s.change(ctx, func(b *batch) error {
+		b.gone, b.docs = gone, docs
+		return nil
+	})
 }
 
 // Rebuild makes the full-text index anew from all entities.

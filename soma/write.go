@@ -282,14 +282,13 @@ func (s *Store) change(ctx context.Context, f func(*batch) error) error {
 	const tries = 100
 	for n := 1; ; n++ {
 		b := &batch{s: s}
-		if err := f(b); err != nil || len(b.ops) == 0 {
+		if err := f(b); err != nil {
 			return err
 		}
 		ops, err := s.indexing(ctx, b.gone, b.docs)
-		if err != nil {
-			return err
+		if err == nil {
+			err = storage.Apply(ctx, s.db, append(b.ops, ops...)...)
 		}
-		err = storage.Apply(ctx, s.db, append(b.ops, ops...)...)
 		if !errors.Is(err, storage.ErrConflict) || n == tries || ctx.Err() != nil {
 			return err
 		}

@@ -55,6 +55,12 @@ func DocID(key string) (id string, ok bool) {
 	return id, err == nil
 }
 
+// IsSegment tells whether a key, relative to the index, is that of a segment.
+// Where documents are deleted beside other writers, a batch that removes one
+// should have for a precondition that it is there: or a merge that was made
+// before brings back the postings.
+func IsSegment(key string) bool { return strings.HasPrefix(key, "s/") }
+
 func (d *Doc) labels() [labelCount]*string {
 	return [labelCount]*string{&d.Session, &d.Speaker, &d.Type, &d.Layer, &d.Scope, &d.Source}
 }

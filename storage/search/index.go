@@ -153,14 +153,14 @@ func (ix *Index) grow(ctx context.Context, r Reader, ops []storage.Op, s *segmen
 		if len(keys) < most-1 {
 			break
 		}
-		parts, err := readSegments(ctx, r, keys)
+		parts, err := readSegments(ctx, r, keys, maxMerged)
 		if errors.Is(err, storage.ErrNotFound) {
 			break // another writer merges them at this moment
 		}
 		if err != nil {
 			return nil, err
 		}
-		for _, key := range keys {
+		for _, key := range keys[:len(parts)] {
 			ops = append(ops, storage.Remove(key))
 		}
 		s = merge(append(parts, s), nil)
@@ -260,14 +260,18 @@ func (ix *Index) replace(ctx context.Context, r Reader, ids []string, docs []Doc
 	// The smallest segments that are touched become one with what is new; all of
 	// them do where there are many.
 	many := len(ix.keys(0)) >= fanIn[0]-1
-	small := []*segment{}
+	var small []*segment
+	var rest []string
 	deep := false
 	for _, key := range slices.Sorted(maps.Keys(ix.segments)) {
 		level := levelOf(key)
-		if !(many && level == 0) && !slices.ContainsFunc(ix.segments[key], func(n uint32) bool { return touched[n] }) {
+		if !slices.ContainsFunc(ix.segments[key], func(n uint32) bool { return touched[n] }) {
+			if many && level == 0 {
+				rest = append(rest, key)
+			}
 			continue
 		}
-		parts, err := readSegments(ctx, r, []string{key})
+		parts, err := readSegments(ctx, r, []string{key}, maxMerged)
 		if err != nil {
 			return nil, err
 		}
@@ -282,6 +286,14 @@ func (ix *Index) replace(ctx context.Context, r Reader, ids []string, docs []Doc
 			ops = append(ops, storage.Put(segmentKey(s.level(), name(record)), record))
 		}
 	}
+	more, err := readSegments(ctx, r, rest, maxMerged)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range rest[:len(more)] {
+		ops = append(ops, storage.Remove(key))
+	}
+	small = append(small, more...)
 	s := newSegment(ix.analysis, fresh)
 	if len(small) > 0 {
 		s = merge(append([]*segment{merge(small, drop)}, s), nil)
@@ -320,12 +332,21 @@ func (ix *Index) Apply(ctx context.Context, s storage.Scoped, ops []storage.Op) 
 	return storage.Apply(ctx, s.Adapter(), full...)
 }
 
-func readSegments(ctx context.Context, r Reader, keys []string) ([]*segment, error) {
+// maxMerged is how many bytes of segments become one: half of what a batch
+// holds, beside what else is in it.
+const maxMerged = storage.MaxBatchBytes / 2
+
+// readSegments reads segments of at most limit bytes together, or the first.
+func readSegments(ctx context.Context, r Reader, keys []string, limit int) ([]*segment, error) {
 	var list []*segment
+	size := 0
 	for _, key := range keys {
 		value, err := r.Get(ctx, key)
 		if err != nil {
 			return nil, fmt.Errorf("read index: %w", err)
+		}
+		if size += len(value); size > limit && len(list) > 0 {
+			break
 		}
 		s, err := decodeSegment(value)
 		if err != nil {

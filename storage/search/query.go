@@ -26,6 +26,10 @@ type Query struct {
 	// conversations of docs/recall.md it costs 0.003 of the evidence in 1,024
 	// tokens, where 0.6 costs 0.04.
 	Cut float64
+	// Similar are cosines of documents to the question, by ID: what an index of
+	// vectors beside this one has found. They count with the weight of
+	// [Ranking], and a document is found that shares no word.
+	Similar map[string]float64
 	// Rank puts the documents that were found, at most 50, in another order,
 	// or leaves some out. If it fails or panics the order by score holds and
 	// the result says so. What it returns that it was not given is left out.
@@ -60,10 +64,11 @@ type Parts struct {
 	When       float64 `json:"when,omitempty"`
 	Answer     float64 `json:"answer,omitempty"`
 	Far        float64 `json:"far,omitempty"` // neighbours two away
+	Similar    float64 `json:"similar,omitempty"`
 }
 
 func (p *Parts) sum() float64 {
-	return p.Words + p.Session + p.Neighbours + p.Speaker + p.Date + p.When + p.Answer + p.Far
+	return p.Words + p.Session + p.Neighbours + p.Speaker + p.Date + p.When + p.Answer + p.Far + p.Similar
 }
 
 // Result is the answer to a query.

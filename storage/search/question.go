@@ -12,6 +12,14 @@ type question struct {
 	speakers []uint32 // that it names, by the number of their name
 	dates    []dateWord
 	when     bool // asks for a time
+	similar  map[uint32]similar
+	scale    float64 // of the parts of similar documents
+}
+
+// similar is a document that an index of vectors has found.
+type similar struct {
+	cosine float64
+	part   float64 // from 0, for the lowest cosine, to 1
 }
 
 const maxTerms = 32

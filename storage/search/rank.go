@@ -28,6 +28,13 @@ type Ranking struct {
 	Answer   float64 // the words of the neighbour before, if it is a question; default 0.3
 	Far      float64 // the words of neighbours two away; default 0.1
 
+	// Similar is the weight of the cosines that an index of vectors gives: the
+	// highest of them counts this part of the best score without them, the lowest
+	// nothing. As evidence a cosine counts for itself times the weight. Default
+	// 0.7, so that a cosine of 0.65 is above the floor; no measurement with a model
+	// stands behind it.
+	Similar float64
+
 	// Floor is the least evidence for anything to be found: the score of the
 	// best document without what its speaker and its expressions of time give,
 	// which anything has. Default 0.45.
@@ -40,7 +47,7 @@ func (r Ranking) withDefaults() Ranking {
 		value float64
 	}{
 		{&r.K1, 1.2}, {&r.B, 0.3}, {&r.Session, 0.4}, {&r.Previous, 0.5}, {&r.Next, 0.25},
-		{&r.Speaker, 0.3}, {&r.Date, 1}, {&r.When, 0.2}, {&r.Answer, 0.3}, {&r.Far, 0.1}, {&r.Floor, 0.45},
+		{&r.Speaker, 0.3}, {&r.Date, 1}, {&r.When, 0.2}, {&r.Answer, 0.3}, {&r.Far, 0.1}, {&r.Similar, 0.7}, {&r.Floor, 0.45},
 	} {
 		*f.field = max(cmp.Or(*f.field, f.value), 0)
 	}
@@ -123,7 +130,8 @@ func (ix *Index) find(q *Query, want int) ([]found, Result) {
 		return nil, Result{Note: "the index is empty"}
 	}
 	ask := ix.ask(q.Text)
-	if len(ask.terms)+len(ask.dates) == 0 {
+	ask.similar = p.similar(q.Similar)
+	if len(ask.terms)+len(ask.dates)+len(ask.similar) == 0 {
 		return nil, Result{Note: "the query has no words to search for"}
 	}
 	s := ix.take()
@@ -159,6 +167,25 @@ func (ix *Index) find(q *Query, want int) ([]found, Result) {
 		}
 	}
 	return list, res
+}
+
+// similar returns the cosines that are above 0, of documents that are there.
+func (p *picture) similar(cosines map[string]float64) map[uint32]similar {
+	all := make(map[uint32]similar, len(cosines))
+	lowest, highest := math.Inf(1), 0.0
+	for id, c := range cosines {
+		if n, ok := p.byID[id]; ok && c > 0 {
+			all[n] = similar{cosine: c}
+			lowest, highest = min(lowest, c), max(highest, c)
+		}
+	}
+	for n, c := range all {
+		if c.part = 1; highest > lowest {
+			c.part = (c.cosine - lowest) / (highest - lowest)
+		}
+		all[n] = c
+	}
+	return all
 }
 
 // score gives every document the score of its words, every session that of its
@@ -276,6 +303,7 @@ func (ix *Index) collect(s *scratch, ask *question, q *Query, want int) (evidenc
 	if admits != nil {
 		least = 0
 	}
+	best := 0.0 // without cosines
 	consider := func(n uint32) {
 		if s.marks[n] == s.search || p.refs[n] == 0 {
 			return
@@ -287,7 +315,10 @@ func (ix *Index) collect(s *scratch, ask *question, q *Query, want int) (evidenc
 		parts := ix.parts(s, ask, n)
 		score := parts.sum()
 		evidence = max(evidence, score-parts.Speaker-parts.When)
-		s.offer(p, candidate{score, n}, want)
+		best = max(best, score)
+		if _, ok := ask.similar[n]; !ok {
+			s.offer(p, candidate{score, n}, want)
+		}
 	}
 	near := rk.Previous > 0 || rk.Next > 0
 	for _, n := range s.touched {
@@ -308,6 +339,14 @@ func (ix *Index) collect(s *scratch, ask *question, q *Query, want int) (evidenc
 		for n := p.sessions[at].last; n >= 0 && room > 0; n = p.previous[n] {
 			consider(uint32(n))
 			room--
+		}
+	}
+	ask.scale = rk.Similar * cmp.Or(best, 1)
+	for n, c := range ask.similar {
+		if p.refs[n] > 0 && (admits == nil || admits(n)) {
+			evidence = max(evidence, rk.Similar*c.cosine)
+			parts := ix.parts(s, ask, n)
+			s.offer(p, candidate{parts.sum(), n}, want)
 		}
 	}
 	return evidence
@@ -402,5 +441,6 @@ func (ix *Index) parts(s *scratch, ask *question, n uint32) Parts {
 	if ask.when && p.flags[n]&flagTime != 0 {
 		parts.When = rk.When
 	}
+	parts.Similar = ask.scale * ask.similar[n].part
 	return parts
 }

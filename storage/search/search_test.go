@@ -169,6 +169,33 @@ func TestRank(t *testing.T) {
 	}
 }
 
+// Cosines of an index of vectors find what shares no word, and add to what does.
+func TestSimilar(t *testing.T) {
+	ix, scope := open(t, nil)
+	add(t, ix, scope,
+		search.Doc{ID: "a", Text: "The vessel was painted green."}, search.Doc{ID: "b", Text: "Lunch was late."},
+		search.Doc{ID: "c", Text: "A boat came in."}, search.Doc{ID: "d", Text: "Another boat left."})
+	for _, c := range []struct {
+		text    string
+		similar map[string]float64
+		want    string
+	}{
+		{"ship", nil, ""},
+		{"ship", map[string]float64{"a": 0.8, "b": 0.1, "gone": 1}, "a b"},
+		{"ship", map[string]float64{"a": 0.6}, ""}, // below the floor
+		{"and so", map[string]float64{"a": 0.8}, "a"},
+		{"boat", map[string]float64{"d": 0.5, "b": -1}, "d c"},
+	} {
+		if got := strings.Join(ids(find(t, ix, scope, search.Query{Text: c.text, Similar: c.similar})), " "); got != c.want {
+			t.Errorf("%q with %v finds %q, want %q", c.text, c.similar, got, c.want)
+		}
+	}
+	hits := find(t, ix, scope, search.Query{Text: "boat", Similar: map[string]float64{"d": 0.5, "a": 0.2}}).Hits
+	if hits[0].ID != "d" || hits[0].Parts.Similar != 0.7*hits[1].Score || hits[1].Parts.Similar != 0 {
+		t.Errorf("found %+v", hits)
+	}
+}
+
 // TestIncremental compares an index that grew and shrank in steps with one of
 // what is left, seen by the writer, by another that looks now and then, and by
 // one that opens at the end.
