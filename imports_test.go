@@ -48,6 +48,9 @@ var rules = []rule{
 	{pkg: "storage/search", packages: []string{"storage"}, modules: []string{"github.com/kljensen/snowball"}},
 	{pkg: "soma/guard", modules: []string{"github.com/expr-lang/expr"}},
 	{pkg: "soma", packages: []string{"storage", "storage/search"}},
+	{pkg: "storage/docs", packages: []string{"storage", "storage/search"}},
+	// Reading files is apart, so that who only searches links no parser of HTML.
+	{pkg: "storage/docs/source", packages: []string{"storage/docs"}, modules: []string{"golang.org/x/net"}},
 	{pkg: "storage/vector", packages: []string{"storage"}},
 	{pkg: "storage/open", packages: []string{"storage", "storage/badger", "storage/bolt", "storage/mem", "storage/vault"}},
 	// The suite compares engines with the one that is simple enough to be right.
@@ -68,7 +71,7 @@ var rules = []rule{
 		"go.opentelemetry.io/otel/trace",
 	}, tests: otelSDK},
 	// A layer's records are read with the options and errors of storage.
-	{pkg: "layers", packages: []string{"memory", "projection", "storage", "storage/search"}},
+	{pkg: "layers", packages: []string{"memory", "projection", "storage", "storage/docs", "storage/search", "storage/vector"}},
 
 	{pkg: "internal/transcript", packages: []string{"projection"}},
 	{pkg: "internal/demo", packages: []string{"internal/transcript"}},

@@ -1,5 +1,5 @@
 // Package layers has ready-made memory layers: [Instructions], [WorkingMemory],
-// [Entity], [Observations], [Episodic], [SemanticRecall], [Knowledge] and
+// [Entity], [Observations], [Episodic], [SemanticRecall], [RAG], [Knowledge] and
 // [Procedural].
 //
 // It is not the layer contract, which is package memory, and it calls no model:

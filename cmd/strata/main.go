@@ -7,6 +7,7 @@
 //	strata copy SRC DST       a store moved to another engine, verified
 //	strata backup, restore    a store in one file, and back
 //	strata vault VERB DIR     a look after a directory of Markdown
+//	strata docs VERB STORE    documents that agents are shown
 //	strata bench turn         what a turn costs on this machine
 //
 // It is thin: what it prints is what packages memory and projection report. Its
@@ -139,7 +140,7 @@ Exit status: 0 all went well, 1 it did not, 2 the command line is wrong,
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(demoCommand(t), runCommand(t), showCommand(t), explainCommand(t), recallCommand(t), indexCommand(t),
-		copyCommand(t), backupCommand(t), restoreCommand(t), vaultCommand(t), benchCommand(t), versionCommand(t))
+		docsCommand(t), copyCommand(t), backupCommand(t), restoreCommand(t), vaultCommand(t), benchCommand(t), versionCommand(t))
 	return root
 }
 

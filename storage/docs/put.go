@@ -1,0 +1,249 @@
+package docs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/search"
+)
+
+// Put puts documents in, each in the place of what the collection has of its
+// name. Passages that stay the same, lines included, are not written again.
+//
+// Several documents go into one batch as long as they fit, and a document into
+// one as long as at most 250 of its passages come or go. One with more is taken
+// in several steps, first out with what it no longer says, and is
+// [File].Partial until the last. After an error, the documents of the batches
+// before are in. [storage.ErrConflict] says that others changed the collection
+// during all of ten tries.
+func (c *Collection) Put(ctx context.Context, list ...Document) error {
+	changes := make([]change, len(list))
+	for i := range list {
+		d := &list[i]
+		if err := d.Validate(); err != nil {
+			return fmt.Errorf("put document %d: %w", i, err)
+		}
+		f := d.File
+		f.Passages, f.Partial = len(d.Passages), false
+		changes[i] = change{file: f, docs: d.indexed()}
+	}
+	if err := c.write(ctx, changes); err != nil {
+		return fmt.Errorf("put documents: %w", err)
+	}
+	return nil
+}
+
+// Remove takes documents out by their names, and returns the names of those
+// that were there, sorted. A name that is of none is no error. Batches are as
+// for Put.
+func (c *Collection) Remove(ctx context.Context, names ...string) ([]string, error) {
+	files, err := c.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wanted := make(map[string]bool, len(names))
+	for _, name := range names {
+		wanted[name] = true
+	}
+	var gone []string
+	var changes []change
+	for i := range files {
+		if name := files[i].Name; wanted[name] {
+			gone = append(gone, name)
+			changes = append(changes, change{file: files[i], remove: true})
+		}
+	}
+	if err := c.write(ctx, changes); err != nil {
+		return nil, fmt.Errorf("remove documents: %w", err)
+	}
+	return gone, nil
+}
+
+// change is what is to become of a document.
+type change struct {
+	file   File
+	docs   []search.Doc
+	remove bool
+}
+
+// step is how many passages come and go in one batch. A batch holds as many
+// records again, and segments of the index; where these make it too large it is
+// halved.
+const step = 250
+
+func (c *Collection) write(ctx context.Context, changes []change) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	room, conflicts := step, 0
+	for len(changes) > 0 {
+		done, err := c.try(ctx, changes, room)
+		switch {
+		case err == nil:
+			changes = changes[done:]
+			room, conflicts = step, 0
+		case errors.Is(err, storage.ErrConflict) && conflicts < 9:
+			conflicts++
+			pause := time.NewTimer(rand.N(time.Duration(conflicts) * 4 * time.Millisecond))
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+				pause.Stop()
+				return ctx.Err()
+			}
+		case errors.Is(err, errRoom) && room > 1:
+			room /= 2
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+var errRoom = errors.New("the index needs more than a batch holds")
+
+// try makes one batch of the first changes, of at most room passages, and
+// returns how many of them are done with it. It begins with the version of the
+// head, so that all it reads is that old at most.
+func (c *Collection) try(ctx context.Context, changes []change, room int) (done int, err error) {
+	h, version, err := c.read(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if h.Format == 0 {
+		h.Format, h.Language = headFormat, cmp.Or(c.options.Language, "english")
+	}
+	if c.writer == nil {
+		if c.writer, err = c.newIndex(h.Language); err != nil {
+			return 0, err
+		}
+	}
+	p, err := c.plan(ctx, changes, room)
+	if err != nil {
+		return 0, err
+	}
+	ops, err := c.indexOps(ctx, p.gone, p.fresh)
+	if err != nil {
+		return 0, err
+	}
+	h.Revision++
+	value, err := json.Marshal(h)
+	if err != nil {
+		return 0, err
+	}
+	ops = append(ops, p.files...)
+	ops = append(ops, storage.Put(c.space.Key(headKey), value).IfVersion(version))
+	if !fits(ops) {
+		return 0, errRoom
+	}
+	return p.done, storage.Apply(ctx, c.store, ops...)
+}
+
+// plan is what goes into one batch.
+type plan struct {
+	done  int          // changes that are over with it
+	files []storage.Op // on the records of files
+	gone  []string     // passages that go, by id
+	fresh []search.Doc // passages that come
+}
+
+// plan takes the first changes, as long as there is room: the last one in part
+// if it is the only one.
+func (c *Collection) plan(ctx context.Context, changes []change, room int) (plan, error) {
+	var p plan
+	for i := range min(len(changes), room) {
+		ch := &changes[i]
+		stale, added, err := c.difference(ctx, ch)
+		if err != nil {
+			return p, err
+		}
+		left := room - len(p.gone) - len(p.fresh)
+		whole := len(stale)+len(added) <= left
+		if i > 0 && !whole {
+			break
+		}
+		file := ch.file
+		if !whole { // what is said no longer goes first
+			stale = stale[:min(len(stale), left)]
+			added = added[:min(len(added), left-len(stale))]
+			file.Partial, file.Digest = true, ""
+		}
+		op := storage.Remove(c.space.Key(filePrefix + fileID(file.Name)))
+		if !ch.remove || !whole {
+			value, err := json.Marshal(&file)
+			if err != nil {
+				return p, err
+			}
+			op = storage.Put(op.Key, value)
+		}
+		p.files = append(p.files, op)
+		p.gone, p.fresh = append(p.gone, stale...), append(p.fresh, added...)
+		if !whole {
+			break
+		}
+		p.done++
+	}
+	return p, nil
+}
+
+// difference returns the ids of the passages that are in the index and no
+// longer said, and the passages that are not in it.
+func (c *Collection) difference(ctx context.Context, ch *change) (stale []string, added []search.Doc, err error) {
+	said := make(map[string]bool, len(ch.docs))
+	for i := range ch.docs {
+		said[ch.docs[i].ID] = true
+	}
+	for key, err := range c.index.List(ctx, search.DocKey(fileID(ch.file.Name)+"-")) {
+		if err != nil {
+			return nil, nil, fmt.Errorf("read document: %w", err)
+		}
+		id, _ := search.DocID(key)
+		if said[id] {
+			delete(said, id)
+		} else {
+			stale = append(stale, id)
+		}
+	}
+	for i := range ch.docs {
+		if said[ch.docs[i].ID] {
+			added = append(added, ch.docs[i])
+		}
+	}
+	return stale, added, nil
+}
+
+// indexOps returns the operations that take passages out of the index and put
+// others in.
+func (c *Collection) indexOps(ctx context.Context, gone []string, fresh []search.Doc) ([]storage.Op, error) {
+	ops, err := c.writer.Replace(ctx, c.index, gone, fresh...)
+	if err != nil {
+		return nil, err
+	}
+	removed := make(map[string]bool)
+	for i := range ops {
+		removed[ops[i].Key] = ops[i].Delete
+	}
+	for _, id := range gone { // those that a damaged index knows nothing of
+		if key := search.DocKey(id); !removed[key] {
+			ops = append(ops, storage.Remove(key))
+		}
+	}
+	for i := range ops {
+		ops[i].Key = c.index.Key(ops[i].Key)
+	}
+	return ops, nil
+}
+
+// fits tells whether a batch is one that engines take.
+func fits(ops []storage.Op) bool {
+	size := 0
+	for i := range ops {
+		size += len(ops[i].Key) + len(ops[i].Value)
+	}
+	return len(ops) <= storage.MaxBatch && size <= storage.MaxBatchBytes
+}
