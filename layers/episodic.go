@@ -78,7 +78,7 @@ func Episodic(opts *EpisodicOptions) memory.Layer {
 		e.TopK = 3
 	}
 	e.Floor = cmp.Or(e.Floor, 0.25)
-	e.indexes.opts = search.Options{Language: e.Language}
+	e.indexes = newIndexes(search.Options{Language: e.Language})
 	spec := override(memory.Spec{
 		ID: "episodic", Slot: memory.SlotEpisodic, Scope: memory.ScopeResource,
 		Budget: projection.Exactly(800), Placement: projection.Live, Format: 1,
@@ -101,7 +101,7 @@ type episodes struct {
 type episodic struct {
 	EpisodicOptions
 	calls   calls
-	indexes indexes
+	indexes indexes[search.Index]
 }
 
 const (
@@ -246,7 +246,7 @@ func (e *episodic) complete(ctx context.Context, in *memory.CompleteInput[episod
 		}
 		c = c.Put(waitPrefix+id, value)
 	}
-	return written(c.Delete(open).Put(episodePrefix+id, value), ops), nil
+	return written(c.Delete(open).Put(episodePrefix+id, value), "", ops), nil
 }
 
 // ends returns the first and the last of many items.

@@ -1,6 +1,9 @@
 package layers
 
 import (
+	"context"
+	"iter"
+	"strings"
 	"sync"
 
 	"github.com/stratamem/strata/memory"
@@ -8,63 +11,106 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// indexes are the pictures in memory of the search indexes that a layer keeps
-// among its records, one for each scope, of those scopes that were used last.
-type indexes struct {
-	opts search.Options
+// indexes are the pictures in memory of the indexes that a layer keeps among its
+// records, one for each scope, of those scopes that were used last.
+type indexes[I any] struct {
+	make func() (*I, error)
 
 	mu   sync.Mutex
-	open map[memory.Space]*openIndex
+	open map[memory.Space]*openIndex[I]
 	uses int
 }
 
-type openIndex struct {
-	*search.Index
-	used int
+type openIndex[I any] struct {
+	index *I
+	used  int
 }
 
 const maxIndexes = 64
 
 // of returns the index among records. An error says what is wrong with the
 // options.
-func (x *indexes) of(r *memory.Records) (*search.Index, error) {
+func (x *indexes[I]) of(r *memory.Records) (*I, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.uses++
-	if ix, ok := x.open[r.Space()]; ok {
-		ix.used = x.uses
-		return ix.Index, nil
+	if o, ok := x.open[r.Space()]; ok {
+		o.used = x.uses
+		return o.index, nil
 	}
-	ix, err := search.New(&x.opts)
+	index, err := x.make()
 	if err != nil {
 		return nil, err
 	}
 	if len(x.open) == maxIndexes {
 		var oldest memory.Space
-		for space, ix := range x.open {
-			if o := x.open[oldest]; o == nil || ix.used < o.used {
+		for space, o := range x.open {
+			if last := x.open[oldest]; last == nil || o.used < last.used {
 				oldest = space
 			}
 		}
 		delete(x.open, oldest)
 	}
 	if x.open == nil {
-		x.open = make(map[memory.Space]*openIndex)
+		x.open = make(map[memory.Space]*openIndex[I])
 	}
-	x.open[r.Space()] = &openIndex{ix, x.uses}
-	return ix, nil
+	x.open[r.Space()] = &openIndex[I]{index, x.uses}
+	return index, nil
 }
 
-// written returns c with the operations of an index.
-func written[S any](c memory.Change[S], ops []storage.Op) memory.Change[S] {
+// newIndexes are indexes of package search.
+func newIndexes(opts search.Options) indexes[search.Index] {
+	return indexes[search.Index]{make: func() (*search.Index, error) { return search.New(&opts) }}
+}
+
+// written returns c with the operations of an index that is kept below a prefix.
+func written[S any](c memory.Change[S], prefix string, ops []storage.Op) memory.Change[S] {
 	for i := range ops {
 		if op := &ops[i]; op.Delete {
-			c = c.Delete(op.Key)
+			c = c.Delete(prefix + op.Key)
 		} else {
-			c = c.Put(op.Key, op.Value)
+			c = c.Put(prefix+op.Key, op.Value)
 		}
 	}
 	return c
+}
+
+// below are the records below a prefix, with keys relative to it.
+type below struct {
+	records *memory.Records
+	prefix  string
+}
+
+func (b below) Get(ctx context.Context, key string) ([]byte, error) {
+	return b.records.Get(ctx, b.prefix+key)
+}
+
+func (b below) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for key, err := range b.records.List(ctx, b.prefix+prefix) {
+			if !yield(strings.TrimPrefix(key, b.prefix), err) {
+				return
+			}
+		}
+	}
+}
+
+func (b below) Scan(ctx context.Context, prefix string, opts *storage.ScanOptions) iter.Seq2[storage.Entry, error] {
+	var o storage.ScanOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.After != "" {
+		o.After = b.prefix + o.After
+	}
+	return func(yield func(storage.Entry, error) bool) {
+		for e, err := range b.records.Scan(ctx, b.prefix+prefix, &o) {
+			e.Key = strings.TrimPrefix(e.Key, b.prefix)
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
 }
 
 // scanAfter asks for at most n entries beyond a key.

@@ -23,6 +23,9 @@ type SemanticRecallOptions struct {
 	// Search says of what language the words are, and what relevance is made
 	// of. Its Ranking.Floor decides when nothing is recalled.
 	Search search.Options
+	// Embed adds vectors to the words, so that what says the same in other words is
+	// found as well; nil: words alone.
+	Embed *Embedding
 	// TopK is how many passages are recalled at most, neighbours aside; 0 means
 	// 10. Those that score less than 0.4 of the best one are left out.
 	TopK int
@@ -39,10 +42,10 @@ type SemanticRecallOptions struct {
 // words of the newest user message, wherever they stand: in turns that the
 // prompt no longer holds, and in other threads.
 //
-// Despite its name it knows words, not meaning: it ranks by package search, for
-// which a day of a thread is a session. A Rank function can do better with the
-// candidates, but finds none that neither shares a word nor stands beside one
-// that does.
+// Despite its name it knows words, not meaning, unless Embed is given: it ranks by
+// package search, for which a day of a thread is a session. A Rank function can
+// do better with the candidates, but finds none that neither shares a word nor
+// stands beside one that does.
 //
 // What is found is shown as [search.Pack] writes it: under its day, each passage
 // with its speaker, the best of them with their neighbours. If nothing is relevant enough
@@ -57,7 +60,8 @@ type SemanticRecallOptions struct {
 //
 // Tool: search. There is no state. The records are those of package search, with
 // ids <time>-<digest>-<passage>, and for scope and source of a document the
-// thread and the id of its item.
+// thread and the id of its item; v/… those of package vector; and w/<id> →
+// nothing, for passages that wait for their vector.
 func SemanticRecall(opts *SemanticRecallOptions) memory.Layer {
 	var r semanticRecall
 	if opts != nil {
@@ -67,7 +71,10 @@ func SemanticRecall(opts *SemanticRecallOptions) memory.Layer {
 		r.TopK = 10
 	}
 	r.Tail = cmp.Or(r.Tail, 20)
-	r.indexes.opts = r.Search
+	r.indexes = newIndexes(r.Search)
+	if r.Embed != nil {
+		r.vectors = newVectors(r.Embed, &r.calls)
+	}
 	spec := override(memory.Spec{
 		ID: "semantic-recall", Slot: memory.SlotSemanticRecall, Scope: memory.ScopeResource,
 		Budget: projection.Exactly(1500), Placement: projection.Live, Format: 1,
@@ -79,7 +86,7 @@ func SemanticRecall(opts *SemanticRecallOptions) memory.Layer {
 			memory.NewTool("search", "Search earlier conversations for words. Returns passages with speaker and time.", r.search),
 		},
 	}
-	if r.Rank != nil {
+	if r.Rank != nil || r.Embed != nil {
 		hooks.Dispose = func(ctx context.Context, in *memory.DisposeInput[struct{}]) error {
 			return r.calls.wait(ctx, in.Execution)
 		}
@@ -90,7 +97,8 @@ func SemanticRecall(opts *SemanticRecallOptions) memory.Layer {
 type semanticRecall struct {
 	SemanticRecallOptions
 	calls   calls
-	indexes indexes
+	indexes indexes[search.Index]
+	vectors *vectors // nil: none
 }
 
 const (
@@ -104,15 +112,21 @@ const (
 func (r *semanticRecall) store(ctx context.Context, in *memory.StoreInput[struct{}]) (memory.Change[struct{}], error) {
 	var c memory.Change[struct{}]
 	docs := passages(in.Execution, in.New)
-	if len(docs) == 0 {
-		return c, nil
+	if len(docs) > 0 {
+		ix, err := r.indexes.of(in.Records)
+		if err != nil {
+			return c, err
+		}
+		ops, err := ix.Append(ctx, in.Records, docs...)
+		if err != nil {
+			return c, err
+		}
+		c = written(c, "", ops)
 	}
-	ix, err := r.indexes.of(in.Records)
-	if err != nil {
-		return c, err
+	if r.vectors != nil {
+		return r.vectors.add(ctx, in.Execution, in.Records, c, docs)
 	}
-	ops, err := ix.Append(ctx, in.Records, docs...)
-	return written(c, ops), err
+	return c, nil
 }
 
 // passages cuts the messages and then the tool results among items, until there
@@ -210,7 +224,15 @@ func (r *semanticRecall) find(ctx context.Context, x *memory.Execution, records 
 			return hits, err
 		}
 	}
-	return ix.Search(ctx, records, q)
+	note := ""
+	if r.vectors != nil {
+		if q.Similar, err = r.vectors.similar(ctx, x, records, q.Text, q.Filter.Exclude); err != nil {
+			note = "by words alone: " + line(err.Error(), 200)
+		}
+	}
+	found, err := ix.Search(ctx, records, q)
+	found.Note = strings.Join(slices.DeleteFunc([]string{note, found.Note}, func(s string) bool { return s == "" }), "; ")
+	return found, err
 }
 
 type searchArgs struct {

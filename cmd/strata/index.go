@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/docs"
 	"github.com/stratamem/strata/storage/search"
+	"github.com/stratamem/strata/storage/vector"
 )
 
 func indexCommand(t *tool) *cobra.Command {
@@ -59,7 +61,7 @@ func (t *tool) indexCheck(ctx context.Context, store storage.Adapter) error {
 		}
 		indexes++
 		here := 0
-		for f, err := range search.Check(ctx, storage.Scope(store, name)) {
+		for f, err := range both(search.Check(ctx, storage.Scope(store, name)), vector.Check(ctx, storage.Scope(store, name+"/v"))) {
 			if err != nil {
 				return err
 			}
@@ -68,6 +70,28 @@ func (t *tool) indexCheck(ctx context.Context, store storage.Adapter) error {
 		}
 		if here == 0 {
 			fmt.Fprintf(t.out, "%s: ok\n", printable(name))
+		}
+		faults += here
+	}
+	for place, err := range docs.Places(ctx, store) {
+		if err != nil {
+			return err
+		}
+		c, err := docs.Open(store, place.Owner, place.Name, nil)
+		if err != nil {
+			return err
+		}
+		indexes++
+		here := 0
+		for f, err := range c.Check(ctx) {
+			if err != nil {
+				return err
+			}
+			here++
+			fmt.Fprintf(t.out, "%s: %s: %s\n", printable(f.Key), printable(f.Reason), f.Repair)
+		}
+		if here == 0 {
+			fmt.Fprintf(t.out, "documents %q: ok\n", place.Name)
 		}
 		faults += here
 	}
@@ -80,14 +104,35 @@ func (t *tool) indexCheck(ctx context.Context, store storage.Adapter) error {
 	return nil
 }
 
+// both yields the faults of an index of words, and of the vectors beside it.
+func both(words, vectors iter.Seq2[storage.Fault, error]) iter.Seq2[storage.Fault, error] {
+	return func(yield func(storage.Fault, error) bool) {
+		for f, err := range words {
+			if !yield(f, err) {
+				return
+			}
+		}
+		for f, err := range vectors {
+			f.Key = "v/" + f.Key
+			if !yield(f, err) {
+				return
+			}
+		}
+	}
+}
+
 func indexRebuildCommand(t *tool) *cobra.Command {
 	var db, language string
+	var vectors bool
 	cmd := &cobra.Command{
 		Use:   "rebuild",
 		Short: "Make every index anew from its documents",
 		Long: `Makes every index anew from its documents. Nobody else should write the store
 meanwhile. If it is interrupted, run it again: until then some documents are not
-found, but none is lost.`,
+found, but none is lost.
+
+--vectors is for another embedding model: it drops the vectors of all layers, which
+make new ones, some with every turn.`,
 		Example: "  strata index rebuild --db agent.db",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -109,13 +154,73 @@ found, but none is lost.`,
 					return fmt.Errorf("index rebuild: %w", err)
 				}
 				fmt.Fprintf(t.out, "%s: %d documents\n", printable(name), n)
+				if vectors {
+					if n, err = dropVectors(ctx, store, name); err != nil {
+						return fmt.Errorf("index rebuild: %w", err)
+					}
+					fmt.Fprintf(t.out, "%s: %d documents wait for vectors\n", printable(name), n)
+				}
+			}
+			for place, err := range docs.Places(ctx, store) {
+				if err != nil {
+					return fmt.Errorf("index rebuild: %w", err)
+				}
+				c, err := docs.Open(store, place.Owner, place.Name, nil)
+				if err != nil {
+					return fmt.Errorf("index rebuild: %w", err)
+				}
+				n, err := c.Rebuild(ctx)
+				if err != nil {
+					return fmt.Errorf("index rebuild: %w", err)
+				}
+				fmt.Fprintf(t.out, "documents %q: %d passages\n", place.Name, n)
 			}
 			return nil
 		},
 	}
 	dbFlag(cmd, &db, dbHelp+" (required)")
+	cmd.Flags().BoolVar(&vectors, "vectors", false, "drop the vectors, to be made anew by the layers")
 	cmd.Flags().StringVar(&language, "language", "english", "language of stemming and stop words")
 	return cmd
+}
+
+// dropVectors deletes the vectors beside an index, if it has any, and marks all
+// its documents as those that wait for one: see layers.SemanticRecall.
+func dropVectors(ctx context.Context, store storage.Adapter, name string) (n int, err error) {
+	if _, err := store.Get(ctx, name+"/v/head"); errors.Is(err, storage.ErrNotFound) {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	var ops []storage.Op
+	apply := func(most int) error {
+		if len(ops) < most {
+			return nil
+		}
+		err := storage.Apply(ctx, store, ops...)
+		ops = nil
+		return err
+	}
+	for key, err := range store.List(ctx, name+"/d/") {
+		if err != nil {
+			return n, err
+		}
+		n++
+		ops = append(ops, storage.Put(name+"/w/"+strings.TrimPrefix(key, name+"/d/"), nil))
+		if err := apply(1000); err != nil {
+			return n, err
+		}
+	}
+	for key, err := range store.List(ctx, name+"/v/") {
+		if err != nil {
+			return n, err
+		}
+		ops = append(ops, storage.Remove(key))
+		if err := apply(1000); err != nil {
+			return n, err
+		}
+	}
+	return n, apply(1)
 }
 
 // indexesOf yields the prefixes of the indexes among the records of layers,

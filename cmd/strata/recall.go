@@ -127,7 +127,7 @@ func describe(p *search.Parts) string {
 		value float64
 	}{
 		{"words", p.Words}, {"session", p.Session}, {"neighbours", p.Neighbours}, {"speaker", p.Speaker},
-		{"date", p.Date}, {"when", p.When}, {"answer", p.Answer}, {"far", p.Far},
+		{"date", p.Date}, {"when", p.When}, {"answer", p.Answer}, {"far", p.Far}, {"similar", p.Similar},
 	} {
 		if part.value != 0 {
 			list = append(list, fmt.Sprintf("%s %.2f", part.name, part.value))

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/bolt"
 	"github.com/stratamem/strata/storage/search"
+	"github.com/stratamem/strata/storage/vector"
 )
 
 // indexedStore makes a store with an index of a layer in two scopes, one of them
@@ -116,4 +118,67 @@ func TestIndexVerbs(t *testing.T) {
 	if _, _, err := runVerb(t, indexCommand, "repair"); err == nil {
 		t.Error("an unknown verb is accepted")
 	}
+}
+
+// A layer whose vectors were dropped makes new ones, and what is damaged among
+// them is reported.
+func TestIndexVectors(t *testing.T) {
+	db := indexedStore(t)
+	const name = "_layers/semantic-recall/resource/u1/r0"
+	edit := func(f func(store storage.Adapter) error) {
+		t.Helper()
+		store, err := bolt.Open(t.Context(), db, nil)
+		if err == nil {
+			err = errors.Join(f(store), store.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit(func(store storage.Adapter) error {
+		scope := storage.Scope(store, name+"/v")
+		ix, err := vector.New("some model", 2)
+		if err != nil {
+			return err
+		}
+		ops, err := ix.Upsert(t.Context(), scope, vector.Point{ID: "a", Vector: []float32{1, 2}})
+		if err == nil {
+			err = ix.Apply(t.Context(), scope, ops)
+		}
+		return err
+	})
+	if out, _, err := runVerb(t, indexCommand, "check", "--db", db); err != nil {
+		t.Errorf("index check prints %q, %v", out, err)
+	}
+	edit(func(store storage.Adapter) error {
+		for key, err := range store.List(t.Context(), name+"/v/s/") {
+			if err != nil {
+				return err
+			}
+			return store.Set(t.Context(), key, []byte("x"))
+		}
+		return nil
+	})
+	if out, _, err := runVerb(t, indexCommand, "check", "--db", db); err == nil || !strings.Contains(out, "r0/v/s/") {
+		t.Errorf("index check prints %q, %v", out, err)
+	}
+	out, _, err := runVerb(t, indexCommand, "rebuild", "--vectors", "--db", db)
+	if err != nil || !strings.Contains(out, "u1/r0: 2 documents wait for vectors\n") || !strings.Contains(out, "u2/r3: 0 documents wait for vectors\n") {
+		t.Errorf("index rebuild prints %q, %v", out, err)
+	}
+	edit(func(store storage.Adapter) error {
+		var keys []string
+		for _, part := range []string{"/v/", "/w/"} {
+			for key, err := range store.List(t.Context(), name+part) {
+				if err != nil {
+					return err
+				}
+				keys = append(keys, strings.TrimPrefix(key, name))
+			}
+		}
+		if got := strings.Join(keys, " "); got != "/w/a /w/b" {
+			t.Errorf("left are %s", got)
+		}
+		return nil
+	})
 }

@@ -87,7 +87,7 @@ type MismatchError struct {
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("read vectors: they are of model %q with %d dimensions, not of %q with %d: run strata index rebuild, or use that model",
+	return fmt.Sprintf("read vectors: they are of model %q with %d dimensions, not of %q with %d: run strata index rebuild --vectors, or use that model",
 		e.Model, e.Dimensions, e.WantedModel, e.WantedDimensions)
 }
 
@@ -269,7 +269,7 @@ func (ix *Index) load(key string, value []byte) error {
 func (ix *Index) decode(key string, value []byte) (*segment, error) {
 	s, err := decodeSegment(value)
 	if errors.Is(err, errDamaged) {
-		return nil, &storage.CorruptError{Key: key, Reason: "segment of vectors is damaged", Repair: "run strata index check, then strata index rebuild"}
+		return nil, &storage.CorruptError{Key: key, Reason: "segment of vectors is damaged", Repair: "run strata index check, then strata index rebuild --vectors"}
 	}
 	if err != nil {
 		return nil, err

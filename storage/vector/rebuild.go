@@ -32,7 +32,7 @@ func Check(ctx context.Context, r Reader) iter.Seq2[storage.Fault, error] {
 			case s.model != first.model || s.dim != first.dim:
 				reason = fmt.Sprintf("segment is of model %q with %d dimensions, others of %q with %d", s.model, s.dim, first.model, first.dim)
 			}
-			if reason != "" && !yield(storage.Fault{Key: e.Key, Reason: reason, Repair: "run strata index rebuild"}, nil) {
+			if reason != "" && !yield(storage.Fault{Key: e.Key, Reason: reason, Repair: "run strata index rebuild --vectors"}, nil) {
 				return
 			}
 		}
