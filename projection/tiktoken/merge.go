@@ -1,68 +1,219 @@
 package tiktoken
 
-import "container/heap"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
-// merge returns the number of tokens of a piece: the bytes of the piece are
-// joined pair by pair, the pair of the lowest rank first, of equal ones the
-// leftmost, until no pair is a token. Pairs wait in a heap, so that a piece of
-// n bytes takes n log n steps.
-func merge(piece string, ranks map[string]int) int {
-	n := len(piece)
-	next := make([]int, n+2) // start of a part → start of the part after it; n ends the piece
-	prev := make([]int, n+1)
-	var waiting pairs
-	for i := range n {
-		next[i], prev[i] = i+1, i-1
-		if i+2 <= n {
-			if rank, ok := ranks[piece[i:i+2]]; ok {
-				waiting = append(waiting, pair{rank, i, i + 2})
+// A piece that is no token is merged: its bytes are the first parts, and of all
+// neighbours that together are a token those of the lowest rank are joined, of
+// equal ones the leftmost, until there are none.
+
+// fewParts is how many parts are looked at all in each pass, however little it
+// joins.
+const fewParts = 32
+
+// merge returns the number of tokens of the piece s[:n], which is no token, and
+// appends them to ids unless that is nil. It takes n log n steps.
+func (v *vocabulary) merge(s string, n int, ids *[]int) int {
+	if n <= fewParts {
+		var starts [fewParts + 1]int32
+		var ranks [fewParts]uint32
+		n, low := v.begin(s, starts[:n+1], ranks[:n])
+		for low != none {
+			n, low = v.pass(s, starts[:n+1], ranks[:n], low)
+		}
+		return v.end(s, starts[:n+1], ids)
+	}
+	r := v.rooms.Get().(*room)
+	defer v.rooms.Put(r)
+	r.starts, r.ranks = grown(r.starts, n+1), grown(r.ranks, n)
+	n, low := v.begin(s, r.starts, r.ranks)
+	for before := 2 * n; low != none && (n <= fewParts || n <= before-before/8); {
+		before = n
+		n, low = v.pass(s, r.starts[:n+1], r.ranks[:n], low)
+	}
+	if low != none {
+		n = r.queue.merge(v, s, r.starts[:n+1], r.ranks[:n])
+	}
+	return v.end(s, r.starts[:n+1], ids)
+}
+
+// room is what merging a long piece needs: up to 30 bytes for each of its bytes.
+type room struct {
+	starts []int32
+	ranks  []uint32
+	queue  queue
+}
+
+// begin makes parts of a piece, which has as many bytes as ranks: where each
+// begins and the end of the last, and the rank of each and the next. It returns
+// how many parts there are and the lowest rank.
+//
+// Parts are bytes, or whole characters where that makes no difference: no token
+// goes on over the edge of a character that it has only a part of, so that the
+// bytes of the character are joined with nothing else before they are one part.
+func (v *vocabulary) begin(s string, starts []int32, ranks []uint32) (n int, low uint32) {
+	for i := 0; i < len(ranks); n++ {
+		starts[n] = int32(i)
+		if s[i] < utf8.RuneSelf {
+			i++
+		} else {
+			i += v.whole(s, i, len(ranks))
+		}
+	}
+	starts[n] = int32(len(ranks))
+	low = none
+	for i := range n - 1 {
+		ranks[i] = v.joined(s, int(starts[i]), int(starts[i+2]))
+		low = min(low, ranks[i])
+	}
+	ranks[n-1] = none
+	return n, low
+}
+
+// pass joins all pairs of the lowest rank, and returns how many parts are left
+// and the rank that is now the lowest.
+//
+// That is allowed by a property of both vocabularies, which generate proves: the
+// bytes of a token become it by joins of ever higher rank. So a join makes no
+// pair of its own rank or a lower one.
+func (v *vocabulary) pass(s string, starts []int32, ranks []uint32, rank uint32) (n int, low uint32) {
+	low = none
+	before := false // the part before was joined
+	for i := 0; i < len(ranks); {
+		start, of, joined := starts[i], ranks[i], ranks[i] == rank
+		i++
+		if joined {
+			i++
+		}
+		if n > 0 {
+			if joined || before {
+				ranks[n-1] = v.joined(s, int(starts[n-1]), int(starts[i]))
+			}
+			low = min(low, ranks[n-1])
+		}
+		starts[n], ranks[n], before = start, of, joined
+		n++
+	}
+	starts[n], ranks[n-1] = starts[len(ranks)], none
+	return n, low
+}
+
+// end appends parts that are tokens to ids, unless that is nil, and returns how
+// many they are.
+func (v *vocabulary) end(s string, starts []int32, ids *[]int) int {
+	if ids != nil {
+		for i, start := range starts[:len(starts)-1] {
+			*ids = append(*ids, int(v.id(s, int(start), int(starts[i+1]))))
+		}
+	}
+	return len(starts) - 1
+}
+
+// queue has the pairs of a piece in the order in which they are joined. A part
+// goes by its number at first; joined with the next it keeps it.
+type queue struct {
+	next, back []int32 // the parts beside each
+
+	// levels[0] has for each part the rank of it and the next, and its number
+	// in the lower half; each further level the lowest of every eight of the
+	// one below. The last has eight. What is beyond the last part is idle.
+	levels [maxLevels][]uint64
+	top    int
+}
+
+// maxLevels is enough for 8¹¹ parts, more than an int32 counts.
+const maxLevels = 11
+
+const idle = uint64(none) << 32
+
+func key(rank uint32, part int) uint64 { return uint64(rank)<<32 | uint64(part) }
+
+// merge joins parts as long as there are tokens among them, and returns how many
+// are left: so many of starts are valid then, and the end of the last.
+func (q *queue) merge(v *vocabulary, s string, starts []int32, ranks []uint32) int {
+	n := len(ranks)
+	q.fill(ranks)
+	for {
+		low := lowest(q.levels[q.top], 0)
+		if low >= idle {
+			break
+		}
+		part := int(uint32(low))
+		gone := int(q.next[part])
+		after := int(q.next[gone])
+		q.next[part] = int32(after)
+		q.levels[0][gone] = idle
+		q.levels[0][part] = idle
+		if after < n {
+			q.back[after] = int32(part)
+			q.levels[0][part] = key(v.joined(s, int(starts[part]), int(starts[q.next[after]])), part)
+		}
+		if before := int(q.back[part]); before >= 0 {
+			q.levels[0][before] = key(v.joined(s, int(starts[before]), int(starts[after])), before)
+			if before/8 != part/8 {
+				q.rise(before / 8)
 			}
 		}
+		q.rise(part / 8)
+		if gone/8 != part/8 {
+			q.rise(gone / 8)
+		}
 	}
-	next[n], next[n+1] = n+1, n+1
-	heap.Init(&waiting)
-	wait := func(start int) {
-		if start < 0 || next[start] >= n {
+	left := 0
+	for part := 0; part < n; part = int(q.next[part]) {
+		starts[left] = starts[part]
+		left++
+	}
+	starts[left] = starts[n]
+	return left
+}
+
+func (q *queue) fill(ranks []uint32) {
+	n := len(ranks)
+	q.next, q.back = grown(q.next, n), grown(q.back, n)
+	for i := range n {
+		q.next[i], q.back[i] = int32(i+1), int32(i-1)
+	}
+	for q.top = 0; ; q.top++ {
+		keys := grown(q.levels[q.top], (n+7)/8*8)
+		for i := range keys {
+			switch {
+			case i >= n:
+				keys[i] = idle
+			case q.top == 0:
+				keys[i] = key(ranks[i], i)
+			default:
+				keys[i] = lowest(q.levels[q.top-1], i)
+			}
+		}
+		q.levels[q.top] = keys
+		if n = len(keys) / 8; n == 1 {
 			return
 		}
-		end := next[next[start]]
-		if rank, ok := ranks[piece[start:end]]; ok {
-			heap.Push(&waiting, pair{rank, start, end})
-		}
 	}
-
-	parts := n
-	for len(waiting) > 0 {
-		p := heap.Pop(&waiting).(pair)
-		mid := next[p.start]
-		if mid < 0 || mid >= n || next[mid] != p.end {
-			continue // one of its parts went into another pair
-		}
-		next[mid] = -1
-		next[p.start] = p.end
-		prev[p.end] = p.start
-		parts--
-		wait(p.start)
-		wait(prev[p.start])
-	}
-	return parts
 }
 
-// pair is two neighbouring parts that make a token: piece[start:end].
-type pair struct{ rank, start, end int }
-
-// pairs is a heap of pairs.
-type pairs []pair
-
-func (p pairs) Len() int { return len(p) }
-func (p pairs) Less(i, j int) bool {
-	return p[i].rank < p[j].rank || p[i].rank == p[j].rank && p[i].start < p[j].start
+// rise brings the levels above to what a group of parts has become.
+func (q *queue) rise(group int) {
+	for level := range q.top {
+		low := lowest(q.levels[level], group)
+		if q.levels[level+1][group] == low {
+			return
+		}
+		q.levels[level+1][group] = low
+		group /= 8
+	}
 }
-func (p pairs) Swap(i, j int) { p[i], p[j] = p[j], p[i] }
-func (p *pairs) Push(x any)   { *p = append(*p, x.(pair)) }
-func (p *pairs) Pop() any {
-	old := *p
-	x := old[len(old)-1]
-	*p = old[:len(old)-1]
-	return x
+
+// lowest returns the lowest key of a group of eight.
+func lowest(keys []uint64, group int) uint64 {
+	g := keys[group*8:][:8]
+	return min(g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7])
+}
+
+// grown returns a slice of n elements of any value, s if it is long enough.
+func grown[E any](s []E, n int) []E {
+	return slices.Grow(s[:0], n)[:n]
 }
