@@ -230,7 +230,11 @@ func (r *Run) appendView(b []byte, v *projection.View, n int) []byte {
 			if j > 0 {
 				b = append(b, ',')
 			}
-			b = r.texts.appendRef(b, r.texts.mark(&s.Items[j], -1), n)
+			size := -1
+			if s.Sizes != nil {
+				size = s.Sizes[j]
+			}
+			b = r.texts.appendRef(b, r.texts.mark(&s.Items[j], size), n)
 		}
 		b = append(b, ']', '}')
 	}

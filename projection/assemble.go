@@ -248,8 +248,9 @@ func (a *assembly) stillHidden() (hidden []int, late bool) {
 
 // updates says what changed in the anchored layers: it publishes the changes
 // for which that is cheaper, and returns the others as items to send, with
-// their tokens.
-func (a *assembly) updates() (items []Item, tokens int) {
+// the tokens of all.
+func (a *assembly) updates() (sent Segment, tokens int) {
+	sent = Segment{Band: BandUpdates, From: -1}
 	for i := range a.tracks {
 		t, c := &a.tracks[i], &a.Layers[i]
 		if t.Live || c.Failed || sameText(t.Told.Items, t.Last.Items) {
@@ -266,10 +267,10 @@ func (a *assembly) updates() (items []Item, tokens int) {
 		}
 		use.Update = "sent"
 		use.Used = size
-		items = append(items, it)
+		sent.Items, sent.Sizes = append(sent.Items, it), append(sent.Sizes, size)
 		tokens = add(tokens, size)
 	}
-	return items, tokens
+	return sent, tokens
 }
 
 func (a *assembly) liveItems() (items []Item, tokens int) {

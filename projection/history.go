@@ -42,10 +42,10 @@ func (h *history) measure(a *assembly) {
 
 // segments appends the history band to segs. The log is shared, not copied.
 func (h *history) segments(segs []Segment, log *Log) []Segment {
-	own := func(it Item) { segs = append(segs, Segment{BandHistory, []Item{it}, -1}) }
+	own := func(it Item) { segs = append(segs, Segment{BandHistory, []Item{it}, nil, -1}) }
 	stretch := func(i, j int) {
 		if i < j {
-			segs = append(segs, Segment{BandHistory, log.Slice(i, j), i})
+			segs = append(segs, Segment{BandHistory, log.Slice(i, j), nil, i})
 		}
 	}
 	if h.summary != nil {

@@ -37,7 +37,7 @@ func (a *assembly) open(ctx context.Context, reason string) (*View, error) {
 	a.epoch.From, a.epoch.Summary, a.epoch.Pin = h.from, h.summary, h.pin
 	a.epoch.anchors = anchors
 	fixed := a.Head.size + anchorSize + liveSize + a.tail
-	return a.finish(anchors, anchorSize, &h, live, nil, fixed), nil
+	return a.finish(anchors, anchorSize, &h, live, Segment{}, fixed), nil
 }
 
 // must is what every view shows, in tokens.
@@ -251,13 +251,13 @@ func callSummarizer(ctx context.Context, f Summarizer, items []Item, limit int) 
 }
 
 // finish puts the bands together and closes the books.
-func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live, updates []Item, fixed int) *View {
+func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live []Item, updates Segment, fixed int) *View {
 	v, e := a.view, &a.epoch
 	v.Tokens = add(fixed, h.tokens)
 	v.Segments = make([]Segment, 0, 6+2*len(h.ledger)+2*len(h.hidden))
 	band := func(b Band, items []Item) {
 		if len(items) > 0 {
-			v.Segments = append(v.Segments, Segment{b, items, -1})
+			v.Segments = append(v.Segments, Segment{b, items, nil, -1})
 		}
 	}
 	band(BandSystem, a.Head.items)
@@ -265,7 +265,9 @@ func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live, upda
 	front := len(a.Head.items) + len(anchors)
 	v.Segments = h.segments(v.Segments, a.Log)
 	band(BandLive, live)
-	band(BandUpdates, updates)
+	if len(updates.Items) > 0 {
+		v.Segments = append(v.Segments, updates)
+	}
 	band(BandTail, a.Tail)
 
 	before := e.Stable
@@ -294,7 +296,7 @@ func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live, upda
 		use.Placement = Live
 		if t := &a.tracks[i]; !t.Live {
 			use.Placement = Anchor
-			use.inPrefix(t, h.ledger, updates)
+			use.inPrefix(t, h.ledger, updates.Items)
 		}
 		use.Yielded = max(use.Allocated-use.Used, 0)
 	}

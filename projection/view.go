@@ -20,6 +20,7 @@ const (
 type Segment struct {
 	Band  Band
 	Items []Item
+	Sizes []int // tokens of each item of the updates; of other bands nil
 	// From is the log index of Items[0] if the segment is a stretch of the
 	// log, and -1 otherwise.
 	From int
