@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/stratamem/strata/storage"
 )
@@ -244,58 +247,105 @@ func decode(key string, document []byte) (*Entity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode entity: %w", err)
 	}
-	d := json.NewDecoder(bytes.NewReader(document))
-	d.UseNumber()
-	var fields map[string]any
-	if err := d.Decode(&fields); err != nil {
-		return nil, fmt.Errorf("decode entity: %w", err)
+	if !gjson.ValidBytes(document) {
+		return nil, errors.New("decode entity: the document is not JSON")
 	}
-	e := &Entity{Type: kind, ID: id, Fields: fields}
-	delete(fields, "type")
-	delete(fields, "id")
-	text := func(name string, to *string) {
-		if s, ok := fields[name].(string); ok {
-			*to = s
-			delete(fields, name)
+	e := &Entity{Type: kind, ID: id}
+	for name, value := range gjson.ParseBytes(document).ForEach {
+		if !e.take(name.Str, &value) {
+			e.set(name.Str, plain(&value))
 		}
-	}
-	moment := func(name string, to *time.Time) {
-		if s, ok := fields[name].(string); ok {
-			if t, ok := parseTime(s); ok {
-				*to = t
-				delete(fields, name)
-			}
-		}
-	}
-	list := func(name string, to *[]string) {
-		all, ok := fields[name].([]any)
-		if !ok {
-			return
-		}
-		texts := make([]string, len(all))
-		for i, v := range all {
-			if texts[i], ok = v.(string); !ok {
-				return
-			}
-		}
-		*to = texts
-		delete(fields, name)
-	}
-	text("name", &e.Name)
-	text("status", &e.Status)
-	text("layer", (*string)(&e.Layer))
-	text("source_worker", &e.SourceWorker)
-	text("team_id", &e.Team)
-	text("body", &e.Body)
-	moment("created", &e.Created)
-	moment("updated", &e.Updated)
-	moment("decay_at", &e.DecayAt)
-	list("tags", &e.Tags)
-	list("related", &e.Related)
-	if len(fields) == 0 {
-		e.Fields = nil
 	}
 	return e, nil
+}
+
+// take sets the field of the struct that has a name, and is false if there is
+// none or the value is of another kind.
+func (e *Entity) take(name string, value *gjson.Result) (ok bool) {
+	switch name {
+	case "type", "id":
+		return true // the key says them
+	case "name":
+		return text(value, &e.Name)
+	case "status":
+		return text(value, &e.Status)
+	case "layer":
+		return text(value, (*string)(&e.Layer))
+	case "source_worker":
+		return text(value, &e.SourceWorker)
+	case "team_id":
+		return text(value, &e.Team)
+	case "body":
+		return text(value, &e.Body)
+	case "created":
+		return moment(value, &e.Created)
+	case "updated":
+		return moment(value, &e.Updated)
+	case "decay_at":
+		return moment(value, &e.DecayAt)
+	case "tags":
+		return texts(value, &e.Tags)
+	case "related":
+		return texts(value, &e.Related)
+	}
+	return false
+}
+
+func text(value *gjson.Result, to *string) bool {
+	if value.Type != gjson.String {
+		return false
+	}
+	*to = value.Str
+	return true
+}
+
+func moment(value *gjson.Result, to *time.Time) bool {
+	t, ok := parseTime(value.Str)
+	if ok = ok && value.Type == gjson.String; ok {
+		*to = t
+	}
+	return ok
+}
+
+func texts(value *gjson.Result, to *[]string) bool {
+	if !value.IsArray() {
+		return false
+	}
+	list := []string{}
+	for _, v := range value.ForEach {
+		if v.Type != gjson.String {
+			return false
+		}
+		list = append(list, v.Str)
+	}
+	*to = list
+	return true
+}
+
+// plain is a value as encoding/json has it, numbers as json.Number.
+func plain(value *gjson.Result) any {
+	switch value.Type {
+	case gjson.String:
+		return value.Str
+	case gjson.Number:
+		return json.Number(value.Raw)
+	case gjson.JSON:
+		if value.IsArray() {
+			list := []any{}
+			for _, v := range value.ForEach {
+				list = append(list, plain(&v))
+			}
+			return list
+		}
+		object := make(map[string]any)
+		for name, v := range value.ForEach {
+			object[name.Str] = plain(&v)
+		}
+		return object
+	case gjson.Null:
+		return nil
+	}
+	return value.Bool()
 }
 
 // digest of a document: hex SHA-256 of its canonical form.

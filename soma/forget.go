@@ -59,14 +59,27 @@ func (w *Writer) Forget(ctx context.Context, id, reason string) (Forgotten, erro
 	return out, nil
 }
 
-// ForgetAll forgets all entities that q selects; see [Writer.Forget].
+// ForgetAll forgets all entities that q selects, quarantined ones too; see
+// [Writer.Forget]. A Team selects what is its own, and not what is of no team.
 func (w *Writer) ForgetAll(ctx context.Context, q Query, reason string) (Forgotten, error) {
 	var ids []string
+	own := func(e *Entity) bool { return q.Team == AllTeams || e.Team == q.Team }
 	for e, err := range w.s.Query(ctx, q) {
 		if err != nil {
 			return Forgotten{}, fmt.Errorf("forget: %w", err)
 		}
-		ids = append(ids, e.Type+"/"+e.ID)
+		if own(e) {
+			ids = append(ids, e.Type+"/"+e.ID)
+		}
+	}
+	quarantined, err := w.s.Quarantined(ctx)
+	if err != nil {
+		return Forgotten{}, fmt.Errorf("forget: %w", err)
+	}
+	for _, e := range quarantined {
+		if e.Unratified = false; q.Text == "" && own(e) && q.admits(e) {
+			ids = append(ids, e.Type+"/"+e.ID)
+		}
 	}
 	var out Forgotten
 	for _, id := range ids {
@@ -268,7 +281,8 @@ func without(e *Entity, id string) *Entity {
 	drop(FieldEvidence, member("id"))
 	drop(fieldRelations, member("to"))
 	drop(fieldContradicts, plain)
-	if next.Text(fieldSupersedes) == id {
+	drop(fieldSupersedes, plain)
+	if bareID(next.Text(fieldSupersedes)) == id {
 		delete(next.Fields, fieldSupersedes)
 	}
 	return next

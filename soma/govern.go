@@ -290,6 +290,9 @@ func (w *Writer) govern(ctx context.Context, op, reason string, ids []string, f 
 			if e.Layer != Canon {
 				return &GovernanceError{id, fmt.Sprintf("it is in layer %s, not canon", e.Layer)}
 			}
+			if e.Unratified && op != OpRatify {
+				return &GovernanceError{id, "it is quarantined: ratify it first, or mend it"}
+			}
 			old, next = append(old, e), append(next, e.Clone())
 		}
 		if err := f(next); err != nil {
@@ -332,7 +335,11 @@ func (w *Writer) Supersede(ctx context.Context, oldID, newID, reason string) err
 			return &GovernanceError{newID, "it does not hold"}
 		}
 		w.retire(old)
-		next.set(fieldSupersedes, old.ID)
+		all := []any{}
+		for _, ref := range append(next.refs(fieldSupersedes), old.ID) {
+			all = append(all, ref)
+		}
+		next.set(fieldSupersedes, all)
 		return nil
 	})
 	if err != nil {
@@ -387,7 +394,7 @@ func (s *Store) Quarantined(ctx context.Context) ([]*Entity, error) {
 // Ratify takes a quarantined canon document as it is, in the name of the
 // reviewer.
 func (w *Writer) Ratify(ctx context.Context, id, reason string) error {
-	err := w.govern(ctx, OpUpdate, reason, []string{id}, func(list []*Entity) error {
+	err := w.govern(ctx, OpRatify, reason, []string{id}, func(list []*Entity) error {
 		e := list[0]
 		if !e.Unratified {
 			return &GovernanceError{id, "it is not quarantined"}

@@ -34,6 +34,7 @@ const (
 	OpReject    = "reject"
 	OpSupersede = "supersede"
 	OpRetire    = "retire"
+	OpRatify    = "ratify"
 	OpDecay     = "decay"
 	OpExtend    = "extend"
 	OpMigrate   = "migrate"
@@ -162,17 +163,33 @@ func (v *View) Read(ctx context.Context, id string) (*Entity, error) {
 	return e, err
 }
 
-// read returns nil if there was nothing.
+// read returns nil if there was nothing. Canon that was not ratified then is
+// marked.
 func (v *View) read(ctx context.Context, key string) (*Entity, error) {
+	var found *Entity
 	for version, err := range v.s.versions(ctx, key, &storage.ScanOptions{Reverse: true}) {
 		if err != nil {
 			return nil, err
 		}
-		if !version.At.After(v.at) {
-			return version.Entity, nil
+		if found == nil {
+			if version.At.After(v.at) {
+				continue
+			}
+			if found = version.Entity; found == nil || found.Layer != Canon {
+				return found, nil
+			}
+		}
+		// Canon is ratified by the last decision or creation, unless an edit by
+		// hand came after it.
+		switch version.Op {
+		case OpEdit:
+			found.Unratified = true
+			return found, nil
+		case OpCreate, OpSupersede, OpRetire, OpRatify:
+			return found, nil
 		}
 	}
-	return nil, nil
+	return found, nil
 }
 
 // Query yields the entities as they were that q selects, by key. It reads the

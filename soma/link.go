@@ -133,15 +133,30 @@ func (e *Entity) Links() []Link {
 	for _, v := range e.Evidence() {
 		add(v.ID, LinkEvidence, nil)
 	}
-	contradicts, _ := e.Fields[fieldContradicts].([]any)
-	for _, v := range contradicts {
-		ref, _ := v.(string)
+	for _, ref := range e.refs(fieldContradicts) {
 		add(ref, fieldContradicts, nil)
 	}
 	add(e.Text(FieldOrigin), LinkOrigin, nil)
-	add(e.Text(fieldSupersedes), LinkSupersedes, nil)
+	for _, ref := range e.refs(fieldSupersedes) {
+		add(ref, LinkSupersedes, nil)
+	}
 	for _, ref := range ExtractWikilinks(e.Body) {
 		add(ref, LinkMentions, nil)
+	}
+	return list
+}
+
+// refs returns a field that is a list of ids, or one id.
+func (e *Entity) refs(field string) []string {
+	if ref := e.Text(field); ref != "" {
+		return []string{ref}
+	}
+	var list []string
+	values, _ := e.Fields[field].([]any)
+	for _, v := range values {
+		if ref, ok := v.(string); ok {
+			list = append(list, ref)
+		}
 	}
 	return list
 }
@@ -182,7 +197,7 @@ func linking(before, after *Entity) []storage.Op {
 }
 
 // FindLinked yields the entities that link to an id, whether that is there or
-// not, that team may see.
+// not, that team may see; [AllTeams] sees all.
 func (s *Store) FindLinked(ctx context.Context, id, team string) iter.Seq2[*Entity, error] {
 	return func(yield func(*Entity, error) bool) {
 		for from, err := range s.linkedFrom(ctx, bareID(id)) {
@@ -194,7 +209,7 @@ func (s *Store) FindLinked(ctx context.Context, id, team string) iter.Seq2[*Enti
 			if errors.Is(err, ErrNotFound) {
 				continue
 			}
-			if err == nil && (!e.visible(team) || e.Unratified) {
+			if err == nil && (team != AllTeams && !e.visible(team) || e.Unratified) {
 				continue
 			}
 			if !yield(e, err) || err != nil {
@@ -231,14 +246,14 @@ type Neighbor struct {
 }
 
 // Neighbors walks the links from an entity in both directions, nearest first, to
-// a depth, by way of what team may see. types are those of links to follow; none
+// a depth, by way of what team may see; [AllTeams] sees all. types are those of links to follow; none
 // means all. It stops after 10,000 entities.
 func (s *Store) Neighbors(ctx context.Context, id, team string, depth int, types ...string) ([]Neighbor, error) {
 	first, err := s.Read(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if !first.visible(team) {
+	if team != AllTeams && !first.visible(team) {
 		return nil, notFound(id)
 	}
 	const most = 10_000
@@ -267,7 +282,7 @@ func (s *Store) Neighbors(ctx context.Context, id, team string, depth int, types
 				if err != nil {
 					return nil, err
 				}
-				if !e.visible(team) || e.Unratified {
+				if team != AllTeams && !e.visible(team) || e.Unratified {
 					continue
 				}
 				had[other] = true
