@@ -158,9 +158,6 @@ func (s *Store) look(ctx context.Context) error {
 		err = s.lookAt(ctx, keys)
 	}
 	x.looked = err == nil
-	if errors.Is(err, storage.ErrReadOnly) {
-		return nil // what the index has is found
-	}
 	return err
 }
 

@@ -193,6 +193,8 @@ const AllTeams = "*"
 // Query yields the entities that q selects, by key, or by relevance if q has a
 // Text. It reads those documents only that match in type, layer, status and tag.
 // Unratified canon is left out. Without a Team, entities of teams are left out.
+// With a Text, the index takes in first what was edited by hand, which a store
+// that is read-only refuses.
 func (s *Store) Query(ctx context.Context, q Query) iter.Seq2[*Entity, error] {
 	return func(yield func(*Entity, error) bool) {
 		source := s.candidates(ctx, &q)

@@ -6,8 +6,11 @@
 //	strata explain RUN TURN   why each item was in a prompt
 //	strata copy SRC DST       a store moved to another engine, verified
 //	strata backup, restore    a store in one file, and back
-//	strata vault VERB DIR     a look after a directory of Markdown
-//	strata docs VERB STORE    documents that agents are shown
+//	strata vault VERB         knowledge in four layers, and a look after a directory of Markdown
+//	strata review             proposals, promoted to canon or rejected by a person
+//	strata why ID             what an entity rests on, down to who wrote it
+//	strata policy check TOOL  whether a call would be allowed
+//	strata decay, forget      knowledge that is due archived; knowledge deleted for good
 //	strata bench turn         what a turn costs on this machine
 //
 // It is thin: what it prints is what packages memory and projection report. Its
@@ -140,7 +143,8 @@ Exit status: 0 all went well, 1 it did not, 2 the command line is wrong,
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(demoCommand(t), runCommand(t), showCommand(t), explainCommand(t), recallCommand(t), indexCommand(t),
-		docsCommand(t), copyCommand(t), backupCommand(t), restoreCommand(t), vaultCommand(t), benchCommand(t), versionCommand(t))
+		docsCommand(t), copyCommand(t), backupCommand(t), restoreCommand(t), vaultCommand(t), reviewCommand(t), whyCommand(t), policyCommand(t),
+		decayCommand(t), migrateCommand(t), forgetCommand(t), benchCommand(t), versionCommand(t))
 	return root
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stratamem/strata/layers"
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/soma"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -154,6 +155,7 @@ func (d *demoRun) commands(ctx context.Context, store storage.Adapter) ([]string
 		}
 		list = append(list, fmt.Sprintf("%s explain %s %d%s", name, short, d.best.Report.Turn, db))
 	}
+	list = append(list, name+" vault list --layer canon --team "+demoTeam+db, name+" why canon-"+soma.Slug(ruleName)+db)
 	return append(list, name+" run YOUR-TRANSCRIPT.jsonl"), nil
 }
 

@@ -16,23 +16,29 @@ import (
 	"github.com/stratamem/strata/storage/vault"
 )
 
+const vaultVerbs = "check, rebuild, log and verify for a directory, and new, show, list, search, link, history and sync for knowledge"
+
 func vaultCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vault",
-		Short: "Look after a vault: a store of Markdown files",
-		Long: `Looks after a vault, a store in a directory of Markdown files that people edit.
-All but rebuild only read, take no lock, and work on media that cannot be
-written.`,
-		Example: "  strata vault check notes\n  strata vault log notes --since 24h",
+		Short: "Keep knowledge, and look after a vault of Markdown files",
+		Long: `Keeps knowledge: entities in four layers, in a store of any engine, which --db names.
+These are new, show, list, search, link, history and sync.
+
+check, rebuild, log and verify look after a vault, a store in a directory of
+Markdown files that people edit. All but rebuild only read, take no lock, and work
+on media that cannot be written.`,
+		Example: "  strata vault list --db agent.db\n  strata vault show insight/retries --db vault:notes\n  strata vault check notes",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("vault: unknown verb %q: there are check, rebuild, log and verify", args[0])
+				return usagef("vault: unknown verb %q: there are %s", args[0], vaultVerbs)
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(vaultCheckCommand(t), vaultRebuildCommand(t), vaultLogCommand(t), vaultVerifyCommand(t))
+	cmd.AddCommand(vaultNewCommand(t), vaultShowCommand(t), vaultListCommand(t), vaultSearchCommand(t), vaultLinkCommand(t),
+		vaultHistoryCommand(t), vaultSyncCommand(t), vaultCheckCommand(t), vaultRebuildCommand(t), vaultLogCommand(t), vaultVerifyCommand(t))
 	return cmd
 }
 
@@ -168,7 +174,7 @@ replaced one that none had read, and where the text is kept.`,
 		Example: "  strata vault log notes --since 24h\n  strata vault log notes --type insight --id retries\n  strata vault log notes --limit 20 --json",
 		Args:    exactly(1, "a directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			since, err := sinceTime(o.since, time.Now())
+			since, err := momentFlag("vault log: --since", o.since, time.Now())
 			if err != nil {
 				return err
 			}
@@ -187,22 +193,6 @@ replaced one that none had read, and where the text is kept.`,
 	f.IntVar(&o.limit, "limit", 0, "only the last so many (default all)")
 	f.BoolVar(&o.json, "json", false, "print the lines as they are: JSON, one on each line")
 	return cmd
-}
-
-// sinceTime reads a day, a time or how long ago it was.
-func sinceTime(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		return now.Add(-ago), nil
-	}
-	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, usagef("vault log: --since %q is no time: use 2026-01-31, 2026-01-31T08:00:00Z or 90m", text)
 }
 
 func (t *tool) vaultLog(ctx context.Context, s *vault.Store, o *logOptions, since time.Time) error {

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/stratamem/strata/soma"
+	"github.com/stratamem/strata/storage"
+)
+
+// forgetOptions are the flags of forget.
+type forgetOptions struct {
+	selection
+	db, as, reason     string
+	compact, yes, json bool
+}
+
+func forgetCommand(t *tool) *cobra.Command {
+	var o forgetOptions
+	cmd := &cobra.Command{
+		Use:   "forget [ID]",
+		Short: "Delete knowledge for good, with all that came of it",
+		Long: `Deletes an entity with its history and what search has of it, and what was derived
+from it alone: entities that cite nothing else, and the canon made of those. What
+is left is a tombstone without the text: the digest, who, when and why. Entities
+that cite other evidence as well stay and lose the link; what they say of it in
+their own words stays too.
+
+Without an ID, --type, --layer, --status, --tag and --team say which entities;
+--team takes those of the team, not what is of no team.
+
+The text is out of the files of the store after --compact, which rewrites the store
+and can take a while. Backups, copies, a version control of a vault, and
+conversations that quoted it are elsewhere and are not touched.
+
+It cannot be undone, so it asks on a terminal, and wants --yes elsewhere.`,
+		Example: "  strata forget insight/anna-salary --db vault:notes --as ben --reason 'Anna asked for it' --compact\n  strata forget --team core --tag customer-x --db agent.db --as ben --reason 'contract ended' --yes",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("forget: too many arguments: wants one entity, or flags that select some")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.forget(cmd.Context(), args, &o)
+		},
+	}
+	dbFlag(cmd, &o.db, dbHelp+" (required)")
+	actorFlag(cmd, &o.as)
+	o.selection.flags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.team, "team", "", "only what is of this team")
+	f.StringVar(&o.reason, "reason", "", "why, for the tombstone (required)")
+	f.BoolVar(&o.compact, "compact", false, "rewrite the store, so that no file of it holds the text")
+	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	return cmd
+}
+
+func (t *tool) forget(ctx context.Context, args []string, o *forgetOptions) error {
+	actor, err := t.person("forget", o.as)
+	if err != nil {
+		return err
+	}
+	q, err := o.query("forget")
+	switch scoped := o.selection != (selection{}); {
+	case err != nil:
+		return err
+	case strings.TrimSpace(o.reason) == "":
+		return usagef("forget: --reason is missing: it is what the tombstone says")
+	case len(args) == 0 && !scoped:
+		return usagef("forget: says not what: name an entity, or select some by --type, --layer, --status, --tag or --team")
+	case len(args) == 1 && scoped:
+		return usagef("forget: an entity is named and others are selected: do one after the other")
+	case !o.yes && !t.asks():
+		return usagef("forget: there is nobody to ask, and it cannot be undone: add --yes")
+	}
+	return writeKnowledge(ctx, "forget", o.db, func(s *soma.Store, store storage.Adapter) error {
+		ids := args
+		if len(args) == 0 {
+			if ids, err = o.chosen(ctx, s, q); err != nil {
+				return err
+			}
+		}
+		if !o.yes && len(ids) > 0 {
+			fmt.Fprintf(t.err, "to be forgotten, with what was derived from it alone:\n    %s\n", escape(strings.Join(ids[:min(len(ids), 20)], ", "), false))
+			if len(ids) > 20 {
+				fmt.Fprintf(t.err, "    and %s\n", plural(len(ids)-20, "other", "others"))
+			}
+			if ok, err := confirm(t.in, t.err, "Forget for good?"); err != nil || !ok {
+				return errors.Join(err, errors.New("nothing was forgotten"))
+			}
+		}
+		done, err := forgetAll(ctx, s.As(actor), ids, o.reason)
+		compacted := false
+		if err == nil && o.compact {
+			err = storage.Compact(ctx, store)
+			compacted = err == nil
+		}
+		// What is gone is said, also if not all is.
+		return errors.Join(err, t.forgotten(&done, compacted, o.json))
+	})
+}
+
+// chosen returns the entities that flags select. What is of no team is not of
+// the team that is asked for.
+func (o *forgetOptions) chosen(ctx context.Context, s *soma.Store, q soma.Query) ([]string, error) {
+	var ids []string
+	for e, err := range s.Query(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		if o.team == "" || e.Team == o.team {
+			ids = append(ids, entityName(e))
+		}
+	}
+	quarantined, err := s.Quarantined(ctx) // which a query does not show
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range quarantined {
+		if o.has(e) {
+			ids = append(ids, entityName(e))
+		}
+	}
+	return ids, nil
+}
+
+// has tells whether the flags select an entity.
+func (o *forgetOptions) has(e *soma.Entity) bool {
+	tagged := o.tag == ""
+	for _, tag := range e.Tags {
+		tagged = tagged || tag == o.tag
+	}
+	return tagged && (o.kind == "" || e.Type == o.kind) && (o.layer == "" || string(e.Layer) == o.layer) &&
+		(o.status == "" || e.Status == o.status) && (o.team == "" || e.Team == o.team)
+}
+
+// forgetAll forgets entities one after the other. One that went with another is
+// no error.
+func forgetAll(ctx context.Context, w *soma.Writer, ids []string, reason string) (soma.Forgotten, error) {
+	var out soma.Forgotten
+	for _, id := range ids {
+		f, err := w.Forget(ctx, id, reason)
+		out.Entities = append(out.Entities, f.Entities...)
+		out.Unlinked = append(out.Unlinked, f.Unlinked...)
+		out.Records += f.Records
+		if err != nil && (len(ids) == 1 || !errors.Is(err, soma.ErrNotFound)) {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func (t *tool) forgotten(f *soma.Forgotten, compacted, asJSON bool) error {
+	f.Entities, f.Unlinked = orEmpty(f.Entities), orEmpty(f.Unlinked)
+	if asJSON {
+		return printJSON(t.out, struct {
+			*soma.Forgotten
+			Compacted bool `json:"compacted"`
+		}{f, compacted})
+	}
+	fmt.Fprintf(t.out, "forgot %s\n", plural(len(f.Entities), "entity", "entities"))
+	for i := range f.Entities {
+		e := &f.Entities[i]
+		text := e.Type + "/" + e.ID
+		if e.Cause != "" {
+			text += "  derived from " + e.Cause
+		}
+		fmt.Fprintln(t.out, "   ", escape(text, false))
+	}
+	if len(f.Unlinked) > 0 {
+		fmt.Fprintf(t.out, "took a link out of %s\n", plural(len(f.Unlinked), "entity", "entities"))
+		for _, name := range f.Unlinked {
+			fmt.Fprintln(t.out, "   ", escape(name, false))
+		}
+	}
+	fmt.Fprintf(t.out, "deleted %s of history, search and links\n", plural(f.Records, "record", "records"))
+	switch {
+	case compacted:
+		fmt.Fprintln(t.out, "compacted: the files of the store hold it no longer")
+	case len(f.Entities) > 0:
+		fmt.Fprintln(t.err, "strata: files of the store may still hold the text, until it is compacted: --compact does so")
+	}
+	return nil
+}
+
+// asks tells whether there is somebody to ask.
+func (t *tool) asks() bool {
+	f, ok := t.in.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// confirm asks a question, and takes nothing but y or yes for a yes.
+func confirm(in io.Reader, out io.Writer, question string) (bool, error) {
+	if _, err := fmt.Fprintf(out, "%s [y/N] ", question); err != nil {
+		return false, err
+	}
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", nil
+}

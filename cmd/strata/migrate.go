@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stratamem/strata/soma"
+	"github.com/stratamem/strata/storage"
+)
+
+func migrateCommand(t *tool) *cobra.Command {
+	var db string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Bring documents from before the layers up to date",
+		Long: `Gives entities that have no layer the layer archive, and moves the state of a
+review that older stores have in status to proposal_status. Nothing else changes,
+and a second run changes nothing. What cannot be read is reported and left alone:
+then the exit status is 1.
+
+In the history the actor is worker:migration.`,
+		Example: "  strata migrate --db vault:notes\n  strata migrate --db agent.db --json",
+		Args:    exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			return writeKnowledge(ctx, "migrate", db, func(s *soma.Store, _ storage.Adapter) error {
+				m, err := s.MigrateToLayers(ctx)
+				if err != nil {
+					return err
+				}
+				return t.migrated(&m, asJSON)
+			})
+		},
+	}
+	dbFlag(cmd, &db, dbHelp+" (required)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (t *tool) migrated(m *soma.Migrated, asJSON bool) error {
+	m.Warnings = orEmpty(m.Warnings)
+	if asJSON {
+		if err := printJSON(t.out, m); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(t.out, "migrated %s, %s as they should be\n", plural(m.Migrated, "entity", "entities"), count(m.Skipped))
+		for _, w := range m.Warnings {
+			fmt.Fprintln(t.err, "strata:", printable(w))
+		}
+	}
+	if len(m.Warnings) > 0 {
+		return fmt.Errorf("%s left alone", plural(len(m.Warnings), "entity was", "entities were"))
+	}
+	return nil
+}

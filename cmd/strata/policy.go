@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stratamem/strata/soma"
+	"github.com/stratamem/strata/soma/guard"
+)
+
+func policyCommand(t *tool) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "List the policies of canon, and check a call against them",
+		Long: `Policies of canon that have a condition are constraints on the tool calls of agents:
+an agent loop asks a guard before each call. list shows them, check says what the
+guard would.`,
+		Example: "  strata policy list --db agent.db\n  strata policy check shell --args '{\"command\": \"rm -rf build\"}' --db agent.db",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("policy: unknown verb %q: there are list and check", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(policyListCommand(t), policyCheckCommand(t))
+	return cmd
+}
+
+// rulesOf returns the constraints in force for a team as rules of a guard.
+func rulesOf(ctx context.Context, s *soma.Store, team string) []guard.Rule {
+	var rules []guard.Rule
+	for _, c := range s.PolicySource(0).Constraints(ctx, team) {
+		rules = append(rules, guard.Rule{
+			ID: c.ID, Name: c.Name, Condition: c.Condition, Enforcement: guard.Enforcement(c.Enforcement), Message: c.Message,
+		})
+	}
+	return rules
+}
+
+// policy is a constraint as it is listed.
+type policy struct {
+	ID          string            `json:"id"`
+	Name        string            `json:"name"`
+	Condition   string            `json:"condition"`
+	Enforcement guard.Enforcement `json:"enforcement"`
+	Message     string            `json:"message,omitempty"`
+	Fault       string            `json:"fault,omitempty"` // why it cannot be evaluated
+}
+
+func policyListCommand(t *tool) *cobra.Command {
+	var db, team string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the policies that hold, with their conditions",
+		Long: `Lists the policies of canon in force that have a condition: the enforcement, the id,
+the name, and the condition, which describes the calls that the policy is against.
+One whose condition cannot be evaluated holds for every call: it is marked,
+and the exit status is 1.`,
+		Example: "  strata policy list --db agent.db\n  strata policy list --db vault:notes --team core --json",
+		Args:    exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			return readKnowledge(ctx, "policy list", db, func(s *soma.Store) error {
+				return t.policyList(rulesOf(ctx, s, team), asJSON)
+			})
+		},
+	}
+	dbFlag(cmd, &db, dbHelp+" (required)")
+	cmd.Flags().StringVar(&team, "team", "", "with those of this team")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (t *tool) policyList(rules []guard.Rule, asJSON bool) error {
+	faults := map[string]string{}
+	for _, f := range guard.New(rules).Faults() {
+		faults[f.Rule.ID] = f.Err.Error()
+	}
+	p := newScreen(t.out, t.env)
+	list := []policy{}
+	for _, r := range rules {
+		fault := faults[r.ID]
+		list = append(list, policy{r.ID, r.Name, r.Condition, r.Enforcement, r.Message, fault})
+		if asJSON {
+			continue
+		}
+		p.printf("%s  %s  %s\n", p.paint(enforcementColor(r.Enforcement), pad(escape(string(r.Enforcement), false), 5)),
+			p.paint(bold, escape(r.ID, false)), escape(r.Name, false))
+		p.printf("       %s\n", escape(r.Condition, false))
+		if fault != "" {
+			p.printf("       %s\n", p.paint(red, "cannot be evaluated, so that it holds for every call: "+escape(fault, false)))
+		}
+	}
+	switch {
+	case asJSON:
+		if err := printJSON(t.out, list); err != nil {
+			return err
+		}
+	case len(list) == 0:
+		fmt.Fprintln(t.err, "strata: no policy of canon has a condition")
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("%s a condition that cannot be evaluated: supersede it by one that can", plural(len(faults), "policy has", "policies have"))
+	}
+	return p.err
+}
+
+func enforcementColor(e guard.Enforcement) color {
+	switch e {
+	case guard.Info:
+		return plain
+	case guard.Warn:
+		return yellow
+	}
+	return red
+}
+
+// checkOptions are the flags of policy check.
+type checkOptions struct {
+	db, at, args string
+	call         guard.Call
+	past         past
+	counters     []string
+	json         bool
+}
+
+// past is what every rate, count and streak of a condition sees.
+type past struct{ tally guard.Tally }
+
+// Tally implements [guard.Rates].
+func (p past) Tally(guard.Subject, time.Duration) guard.Tally { return p.tally }
+
+func policyCheckCommand(t *tool) *cobra.Command {
+	var o checkOptions
+	cmd := &cobra.Command{
+		Use:   "check TOOL",
+		Short: "Say whether a tool call would be allowed, and by which policies not",
+		Long: `Evaluates a tool call against the policies of canon, as an agent loop's guard does:
+allow, warn or block, with the canon entries that say so. Nothing is called. The
+exit status is 1 if the call is blocked.
+
+What conditions ask of the past is given by flags: --calls, --failures and --streak
+are what every rate, count and streak sees, --counter what a counter is.`,
+		Example: `  strata policy check shell --args '{"command": "rm -rf build"}' --agent coder --db agent.db
+  strata policy check deploy --at 2026-11-20T17:00:00Z --calls 20 --failures 15 --db vault:notes --json`,
+		Args: exactly(1, "a tool"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.call.Tool = args[0]
+			if err := o.parse(time.Now()); err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			return readKnowledge(ctx, "policy check", o.db, func(s *soma.Store) error {
+				return t.policyCheck(guard.New(rulesOf(ctx, s, o.call.Team)).Check(o.call, o.past), o.json)
+			})
+		},
+	}
+	dbFlag(cmd, &o.db, dbHelp+" (required)")
+	f := cmd.Flags()
+	f.StringVar(&o.args, "args", "", "the arguments of the call, a JSON object")
+	f.StringVar(&o.call.Agent, "agent", "", "the agent that makes the call")
+	f.StringVar(&o.call.Team, "team", "", "its team, whose policies count too")
+	f.StringVar(&o.call.Node.ID, "node-id", "", "id of the node that makes the call")
+	f.StringVar(&o.call.Node.Type, "node-type", "", "its type")
+	f.StringVar(&o.call.Node.Name, "node-name", "", "its name")
+	f.StringVar(&o.at, "at", "", "when it is made: 2026-01-31T08:00:00Z (default now)")
+	f.IntVar(&o.call.Attempt, "attempt", 1, "which attempt at it this is")
+	f.Float64Var(&o.call.Cost, "cost", 0, "what the run has cost so far")
+	f.IntVar(&o.call.Tokens, "tokens", 0, "what the run has used so far")
+	f.IntVar(&o.past.tally.Calls, "calls", 0, "calls made before")
+	f.IntVar(&o.past.tally.Failures, "failures", 0, "of them, those that failed")
+	f.IntVar(&o.past.tally.Streak, "streak", 0, "failures since the last success")
+	f.StringArrayVar(&o.counters, "counter", nil, "a counter of the loop's, as name=number (may be repeated)")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	return cmd
+}
+
+// parse reads the flags that are more than a text or a number.
+func (o *checkOptions) parse(now time.Time) error {
+	for _, n := range []int{o.past.tally.Calls, o.past.tally.Failures, o.past.tally.Streak, o.call.Attempt, o.call.Tokens} {
+		if n < 0 {
+			return usagef("policy check: %d is negative", n)
+		}
+	}
+	o.past.tally.Finished = o.past.tally.Calls
+	if o.past.tally.Failures > o.past.tally.Calls {
+		return usagef("policy check: --failures %d are more than --calls %d", o.past.tally.Failures, o.past.tally.Calls)
+	}
+	if o.args != "" {
+		var object map[string]json.RawMessage
+		if json.Unmarshal([]byte(o.args), &object) != nil || object == nil {
+			return usagef("policy check: --args is no JSON object")
+		}
+		o.call.Arguments = json.RawMessage(o.args)
+	}
+	at, err := momentFlag("policy check: --at", o.at, now)
+	if err != nil {
+		return err
+	}
+	o.call.Time = at
+	counters, err := parseFields("policy check", "--counter", o.counters)
+	if err != nil {
+		return err
+	}
+	o.call.Counters = make(map[string]float64, len(counters))
+	for name, value := range counters {
+		n, ok := value.(json.Number)
+		if !ok {
+			return usagef("policy check: --counter %s is no number", name)
+		}
+		if o.call.Counters[name], err = n.Float64(); err != nil {
+			return usagef("policy check: --counter %s is no number", name)
+		}
+	}
+	return nil
+}
+
+// verdict is a [guard.Verdict] as JSON.
+type verdict struct {
+	Action  string   `json:"action"` // allow, warn, block
+	End     bool     `json:"end"`    // the run should end
+	Reasons []reason `json:"reasons"`
+	Notes   []reason `json:"notes"`
+}
+
+type reason struct {
+	ID          string            `json:"id"`
+	Name        string            `json:"name"`
+	Enforcement guard.Enforcement `json:"enforcement"`
+	Message     string            `json:"message,omitempty"`
+	Why         string            `json:"why"`
+	Fault       bool              `json:"fault,omitempty"` // it holds because it cannot be evaluated
+}
+
+func (t *tool) policyCheck(v guard.Verdict, asJSON bool) error {
+	if asJSON {
+		out := verdict{v.Action.String(), v.End, reasons(v.Reasons), reasons(v.Notes)}
+		if err := printJSON(t.out, out); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintln(t.out, v.Action)
+		for _, r := range reasons(append(v.Reasons, v.Notes...)) {
+			text := r.Message
+			if text == "" {
+				text = r.Name
+			}
+			fmt.Fprintf(t.out, "    %s  %s  %s\n           %s\n", pad(escape(string(r.Enforcement), false), 5), escape(r.ID, false),
+				escape(text, false), escape(strings.Join(strings.Fields(r.Why), " "), false))
+		}
+	}
+	if v.Action != guard.Block {
+		return nil
+	}
+	if v.End {
+		return fmt.Errorf("the call is blocked, and the run should end")
+	}
+	return fmt.Errorf("the call is blocked")
+}
+
+func reasons(list []guard.Reason) []reason {
+	out := []reason{}
+	for _, r := range list {
+		out = append(out, reason{r.Rule.ID, r.Rule.Name, r.Rule.Enforcement, r.Rule.Message, r.Why, r.Err != nil})
+	}
+	return out
+}

@@ -1,0 +1,369 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stratamem/strata/soma"
+	"github.com/stratamem/strata/storage"
+)
+
+// reviewOptions are the flags of review and its verbs.
+type reviewOptions struct {
+	db, as, reason string
+	json           bool
+}
+
+func reviewCommand(t *tool) *cobra.Command {
+	var o reviewOptions
+	cmd := &cobra.Command{
+		Use:   "review",
+		Short: "Decide what becomes canon",
+		Long: `Proposals of agents and people wait in the emerging layer until a person promotes
+them to canon, which agents obey, or rejects them. Every decision is in the history
+with the reviewer, whom --as names, and the reason.
+
+Without a verb: on a terminal a full-screen view, with the proposals on the left,
+and their text, evidence and what they contradict on the right; elsewhere what
+'review list' prints. The store is open only while something is read or decided,
+so that agents can go on.`,
+		Example: `  strata review --db vault:notes --as anna
+  strata review list --db agent.db
+  strata review promote insight/retries --db agent.db --as anna --reason 'measured twice'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("review: unknown verb %q: there are list, show, promote, reject, supersede, retire and ratify", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if p := newScreen(t.out, t.env); p.moves && t.asks() {
+				return t.reviewScreen(cmd.Context(), p, &o)
+			}
+			return t.reviewList(cmd.Context(), "review", &o)
+		},
+	}
+	dbFlag(cmd, &o.db, dbHelp+" (required)")
+	actorFlag(cmd, &o.as)
+	cmd.AddCommand(reviewListCommand(t), reviewShowCommand(t))
+	for i := range decisions {
+		cmd.AddCommand(decisionCommand(t, &decisions[i]))
+	}
+	return cmd
+}
+
+// petition is something that a reviewer decides: a proposal, or canon that
+// nobody has ratified.
+type petition struct {
+	entity      *soma.Entity
+	evidence    []soma.Cited
+	conflicts   []*soma.Entity // canon in force that it contradicts
+	quarantined bool
+}
+
+// readPetitions returns what waits: the proposals, the most confident first, and
+// the quarantined canon.
+func readPetitions(ctx context.Context, s *soma.Store) ([]petition, error) {
+	pending, err := s.Pending(ctx)
+	if err != nil {
+		return nil, err
+	}
+	quarantined, err := s.Quarantined(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []petition
+	for _, e := range append(pending, quarantined...) {
+		p, err := readPetition(ctx, s, entityName(e))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func readPetition(ctx context.Context, s *soma.Store, id string) (petition, error) {
+	e, cited, err := s.Evidence(ctx, id)
+	if err != nil {
+		return petition{}, err
+	}
+	conflicts, err := s.Conflicts(ctx, entityName(e))
+	return petition{e, cited, conflicts, e.Unratified}, err
+}
+
+// citedText says what a piece of evidence is.
+func citedText(c *soma.Cited) string {
+	if c.Entity == nil {
+		return escape(c.ID, false) + " is gone"
+	}
+	text := entityName(c.Entity) + " (" + string(c.Entity.Layer)
+	if c.Changed {
+		text += ", changed since it was cited"
+	}
+	return escape(text+") "+c.Entity.Name, false)
+}
+
+func (p *petition) confidence() string {
+	if c, ok := p.entity.Number(soma.FieldConfidence); ok {
+		return fmt.Sprintf("%.2f", c)
+	}
+	return "   -"
+}
+
+// petitionJSON is a petition as JSON.
+type petitionJSON struct {
+	Entity    map[string]any `json:"entity"`
+	Evidence  []citedJSON    `json:"evidence"`
+	Conflicts []string       `json:"conflicts"` // type/id of canon
+}
+
+type citedJSON struct {
+	ID      string         `json:"id"`
+	Gone    bool           `json:"gone,omitempty"`
+	Changed bool           `json:"changed,omitempty"` // since it was cited
+	Entity  map[string]any `json:"entity,omitempty"`
+}
+
+func (p *petition) json() petitionJSON {
+	out := petitionJSON{Entity: documentOf(p.entity), Evidence: []citedJSON{}, Conflicts: []string{}}
+	for _, c := range p.evidence {
+		j := citedJSON{ID: c.ID, Gone: c.Entity == nil, Changed: c.Changed}
+		if c.Entity != nil {
+			j.Entity = documentOf(c.Entity)
+		}
+		out.Evidence = append(out.Evidence, j)
+	}
+	for _, c := range p.conflicts {
+		out.Conflicts = append(out.Conflicts, entityName(c))
+	}
+	return out
+}
+
+func reviewListCommand(t *tool) *cobra.Command {
+	var o reviewOptions
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List what waits for a reviewer",
+		Long: `Lists the proposals that wait, the most confident first, each with its evidence and
+the canon that it contradicts; and quarantined canon, which somebody wrote or
+changed past a review, and which no agent is served until it is ratified.`,
+		Example: "  strata review list --db agent.db\n  strata review list --db vault:notes --json",
+		Args:    exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.reviewList(cmd.Context(), "review list", &o)
+		},
+	}
+	dbFlag(cmd, &o.db, dbHelp+" (required)")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	return cmd
+}
+
+func (t *tool) reviewList(ctx context.Context, verb string, o *reviewOptions) error {
+	return readKnowledge(ctx, verb, o.db, func(s *soma.Store) error {
+		all, err := readPetitions(ctx, s)
+		if err != nil {
+			return err
+		}
+		if o.json {
+			out := map[string][]petitionJSON{"pending": {}, "quarantined": {}}
+			for i := range all {
+				kind := "pending"
+				if all[i].quarantined {
+					kind = "quarantined"
+				}
+				out[kind] = append(out[kind], all[i].json())
+			}
+			return printJSON(t.out, out)
+		}
+		if len(all) == 0 {
+			fmt.Fprintln(t.err, "strata: nothing waits for a reviewer")
+		}
+		p := newScreen(t.out, t.env)
+		for i := range all {
+			switch {
+			case all[i].quarantined && (i == 0 || !all[i-1].quarantined):
+				p.rule("quarantined", "canon that no review has ratified: nobody is served it")
+			case i == 0:
+				p.rule("pending", "proposals, the most confident first")
+			}
+			p.petition(&all[i])
+		}
+		return p.err
+	})
+}
+
+// petition prints what is asked of a reviewer, on a few lines.
+func (s *screen) petition(p *petition) {
+	s.printf("%s  %s  %s\n", s.paint(yellow, p.confidence()), s.paint(bold, escape(entityName(p.entity), false)), escape(p.entity.Name, false))
+	for i := range p.evidence {
+		s.printf("      evidence     %s\n", citedText(&p.evidence[i]))
+	}
+	for _, c := range p.conflicts {
+		s.printf("      contradicts  %s %s\n", escape(entityName(c), false), s.paint(faint, escape(c.Name, false)))
+	}
+}
+
+func reviewShowCommand(t *tool) *cobra.Command {
+	var o reviewOptions
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show a proposal with its evidence",
+		Long: `Shows a proposal, or another entity, with the whole of what it cites: what is gone,
+and what changed since it was cited, is marked. And the canon that it contradicts.`,
+		Example: "  strata review show insight/retries --db agent.db",
+		Args:    exactly(1, "an entity"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			return readKnowledge(ctx, "review show", o.db, func(s *soma.Store) error {
+				p, err := readPetition(ctx, s, args[0])
+				if err != nil {
+					return err
+				}
+				if o.json {
+					return printJSON(t.out, p.json())
+				}
+				out := newScreen(t.out, t.env)
+				out.document(p.entity, nil)
+				for i := range p.evidence {
+					out.printf("\n")
+					out.rule("evidence", "")
+					out.printf("%s\n", citedText(&p.evidence[i]))
+					if e := p.evidence[i].Entity; e != nil && e.Body != "" {
+						out.printf("\n%s\n", printable(strings.TrimRight(e.Body, "\n")))
+					}
+				}
+				for _, c := range p.conflicts {
+					out.printf("\n")
+					out.rule("contradicts", "")
+					out.document(c, nil)
+				}
+				return out.err
+			})
+		},
+	}
+	dbFlag(cmd, &o.db, dbHelp+" (required)")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	return cmd
+}
+
+// decision is something that a reviewer decides by a verb.
+type decision struct {
+	verb, use, short, long, example string
+	args                            int
+	what                            string
+	free                            bool // it wants no reason
+	// do decides, and returns what there is to say and the entities that changed.
+	do func(ctx context.Context, w *soma.Writer, args []string, reason string) (said string, ids []string, err error)
+}
+
+var decisions = []decision{{
+	verb: "promote", use: "promote ID", args: 1, what: "a proposal", free: true,
+	short: "Make a proposal canon",
+	long: `Makes a new canon entity of a proposal that waits, and marks the proposal as
+promoted. A policy begins to be enforced. However many promote it at once, there is
+one canon entity.`,
+	example: "  strata review promote insight/retries --db agent.db --as anna --reason 'measured twice'",
+	do: func(ctx context.Context, w *soma.Writer, args []string, reason string) (string, []string, error) {
+		canon, err := w.Promote(ctx, args[0], reason)
+		if err != nil {
+			return "", nil, err
+		}
+		return fmt.Sprintf("promoted %s: %s holds", args[0], entityName(canon)), []string{entityName(canon), args[0]}, nil
+	},
+}, {
+	verb: "reject", use: "reject ID", args: 1, what: "a proposal",
+	short: "Turn a proposal down",
+	long: `Marks a proposal that waits as rejected, with who, when and why. It stays where it
+is and does not decay, so that it is not proposed again.`,
+	example: "  strata review reject insight/retries --db agent.db --as anna --reason 'one run is no evidence'",
+	do: func(ctx context.Context, w *soma.Writer, args []string, reason string) (string, []string, error) {
+		return "rejected " + args[0], args, w.Reject(ctx, args[0], reason)
+	},
+}, {
+	verb: "supersede", use: "supersede OLD NEW", args: 2, what: "the canon entity that no longer holds, and the one in its place",
+	short: "Say that one canon entity holds in the place of another",
+	long: `Says that one canon entity holds in the place of another. The old one is kept, and
+served no longer. Both are canon: promote the new one first.`,
+	example: "  strata review supersede canon-retries canon-retries-with-jitter --db agent.db --as anna --reason 'more precise'",
+	do: func(ctx context.Context, w *soma.Writer, args []string, reason string) (string, []string, error) {
+		return fmt.Sprintf("superseded %s: %s holds in its place", args[0], args[1]), args, w.Supersede(ctx, args[0], args[1], reason)
+	},
+}, {
+	verb: "retire", use: "retire ID", args: 1, what: "a canon entity",
+	short:   "Say that a canon entity no longer holds",
+	long:    `Says that a canon entity no longer holds. It is kept, and served no longer.`,
+	example: "  strata review retire canon-retries --db agent.db --as anna --reason 'the service is gone'",
+	do: func(ctx context.Context, w *soma.Writer, args []string, reason string) (string, []string, error) {
+		return "retired " + args[0], args, w.Retire(ctx, args[0], reason)
+	},
+}, {
+	verb: "ratify", use: "ratify ID", args: 1, what: "a quarantined canon entity",
+	short: "Take a canon entity that somebody wrote or changed by hand",
+	long: `Takes a canon entity that is quarantined, because somebody wrote or changed it past
+a review, as it is now, in the name of the reviewer. Who does not agree mends the
+document by hand, or forgets it.`,
+	example: "  strata review ratify insight/canon-retries --db vault:notes --as anna --reason 'a typo was mended'",
+	do: func(ctx context.Context, w *soma.Writer, args []string, reason string) (string, []string, error) {
+		return "ratified " + args[0], args, w.Ratify(ctx, args[0], reason)
+	},
+}}
+
+// refusal is an error of a decision without the verb, which the tool has said.
+func refusal(err error) error {
+	if refused, ok := errors.AsType[*soma.GovernanceError](err); ok {
+		return refused
+	}
+	return err
+}
+
+func decisionCommand(t *tool, d *decision) *cobra.Command {
+	var o reviewOptions
+	verb := "review " + d.verb
+	cmd := &cobra.Command{
+		Use: d.use, Short: d.short, Long: d.long, Example: d.example,
+		Args: exactly(d.args, d.what),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			actor, err := t.person(verb, o.as)
+			if err != nil {
+				return err
+			}
+			if !d.free && strings.TrimSpace(o.reason) == "" {
+				return usagef("%s: --reason is missing: it goes into the history", verb)
+			}
+			ctx := cmd.Context()
+			return writeKnowledge(ctx, verb, o.db, func(s *soma.Store, _ storage.Adapter) error {
+				said, ids, err := d.do(ctx, s.As(actor), args, o.reason)
+				if err != nil {
+					return refusal(err)
+				}
+				if !o.json {
+					_, err := fmt.Fprintln(t.out, escape(said, false))
+					return err
+				}
+				var changed []map[string]any
+				for _, id := range ids {
+					e, err := s.Read(ctx, id)
+					if err != nil {
+						return err
+					}
+					changed = append(changed, documentOf(e))
+				}
+				return printJSON(t.out, map[string]any{"decision": d.verb, "entities": changed})
+			})
+		},
+	}
+	dbFlag(cmd, &o.db, dbHelp+" (required)")
+	cmd.Flags().StringVar(&o.as, "as", "", "the reviewer: a name for the record (default $"+envActor+")")
+	reason := "why, for the history"
+	if !d.free {
+		reason += " (required)"
+	}
+	cmd.Flags().StringVar(&o.reason, "reason", "", reason)
+	cmd.Flags().BoolVar(&o.json, "json", false, "print what changed as JSON")
+	return cmd
+}
