@@ -28,8 +28,8 @@ func init() {
 	}
 }
 
-// benchStore is a bolt store of entities of 1 KiB.
-func benchStore(b *testing.B) (*soma.Store, storage.Adapter) {
+// emptyStore is a bolt store.
+func emptyStore(b *testing.B) (*soma.Store, storage.Adapter) {
 	b.Helper()
 	db, err := bolt.Open(b.Context(), filepath.Join(b.TempDir(), "soma.db"), &bolt.Options{Durability: storage.None})
 	if err != nil {
@@ -41,6 +41,13 @@ func benchStore(b *testing.B) (*soma.Store, storage.Adapter) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { s.Close() })
+	return s, db
+}
+
+// benchStore is a bolt store of entities of 1 KiB.
+func benchStore(b *testing.B) (*soma.Store, storage.Adapter) {
+	b.Helper()
+	s, db := emptyStore(b)
 	words := strings.Fields("gateway retry backoff ledger queue invoice replica schema cutover rollback index shard lease quorum timeout")
 	var ops []storage.Op
 	for i := range entities {
@@ -157,25 +164,10 @@ func BenchmarkSearch(b *testing.B) {
 // BenchmarkCreate measures creating an entity among few and among many, with its
 // history, its links and its place in the index.
 func BenchmarkCreate(b *testing.B) {
-	for _, many := range []bool{false, true} {
-		b.Run(map[bool]string{false: "few", true: "many"}[many], func(b *testing.B) {
-			w := &soma.Writer{}
-			if many {
-				s, _ := benchStore(b)
-				w = s.As(soma.Person("bench"))
-			} else {
-				db, err := bolt.Open(b.Context(), filepath.Join(b.TempDir(), "soma.db"), &bolt.Options{Durability: storage.None})
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.Cleanup(func() { db.Close() })
-				s, err := soma.Open(b.Context(), db, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.Cleanup(func() { s.Close() })
-				w = s.As(soma.Person("bench"))
-			}
+	for name, open := range map[string]func(*testing.B) (*soma.Store, storage.Adapter){"few": emptyStore, "many": benchStore} {
+		b.Run(name, func(b *testing.B) {
+			s, _ := open(b)
+			w := s.As(soma.Person("bench"))
 			i := 0
 			for b.Loop() {
 				i++

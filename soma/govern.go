@@ -427,14 +427,7 @@ func (s *Store) Conflicts(ctx context.Context, id string) ([]*Entity, error) {
 	for _, ref := range contradicted(e) {
 		found[ref] = true
 	}
-	for from, err := range s.linkedFrom(ctx, e.ID) {
-		if err != nil {
-			return nil, err
-		}
-		other, err := s.Read(ctx, from)
-		if errors.Is(err, ErrNotFound) {
-			continue
-		}
+	for other, err := range s.linking(ctx, e.ID) {
 		if err != nil {
 			return nil, err
 		}

@@ -195,36 +195,21 @@ func (v *View) read(ctx context.Context, key string) (*Entity, error) {
 // Query yields the entities as they were that q selects, by key. It reads the
 // whole history; q.Text must be empty.
 func (v *View) Query(ctx context.Context, q Query) iter.Seq2[*Entity, error] {
-	return func(yield func(*Entity, error) bool) {
+	return q.page(func(yield func(*Entity, error) bool) {
 		if q.Text != "" {
 			yield(nil, errors.New("query the past: there is no full-text search of it"))
 			return
 		}
-		skip, n := q.Offset, 0
 		for key, err := range v.s.pastKeys(ctx, q.Type) {
 			var e *Entity
 			if err == nil {
 				e, err = v.read(ctx, key)
 			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if e == nil || !q.admits(e) {
-				continue
-			}
-			if skip > 0 {
-				skip--
-				continue
-			}
-			if !yield(e, nil) {
-				return
-			}
-			if n++; n == q.Limit {
+			if !yield(e, err) {
 				return
 			}
 		}
-	}
+	})
 }
 
 // pastKeys yields the keys that have a history, skipping from one to the next.

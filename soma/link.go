@@ -178,9 +178,9 @@ func targets(e *Entity) map[string]bool {
 	return set
 }
 
-// linking returns the operations that make the link records of an entity those
-// of another version of it.
-func linking(before, after *Entity) []storage.Op {
+// relink returns the operations that make the link records of an entity those of
+// another version of it.
+func relink(before, after *Entity) []storage.Op {
 	had, has := targets(before), targets(after)
 	var ops []storage.Op
 	for _, to := range slices.Sorted(maps.Keys(has)) {
@@ -200,16 +200,26 @@ func linking(before, after *Entity) []storage.Op {
 // not, that team may see; [AllTeams] sees all.
 func (s *Store) FindLinked(ctx context.Context, id, team string) iter.Seq2[*Entity, error] {
 	return func(yield func(*Entity, error) bool) {
-		for from, err := range s.linkedFrom(ctx, bareID(id)) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			e, err := s.Read(ctx, from)
-			if errors.Is(err, ErrNotFound) {
+		for e, err := range s.linking(ctx, bareID(id)) {
+			if err == nil && (team != AllTeams && !e.visible(team) || e.Unratified) {
 				continue
 			}
-			if err == nil && (team != AllTeams && !e.visible(team) || e.Unratified) {
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// linking yields the entities that link to an id. After an error it ends.
+func (s *Store) linking(ctx context.Context, to string) iter.Seq2[*Entity, error] {
+	return func(yield func(*Entity, error) bool) {
+		for from, err := range s.linkedFrom(ctx, to) {
+			var e *Entity
+			if err == nil {
+				e, err = s.Read(ctx, from)
+			}
+			if errors.Is(err, ErrNotFound) {
 				continue
 			}
 			if !yield(e, err) || err != nil {
@@ -219,6 +229,7 @@ func (s *Store) FindLinked(ctx context.Context, id, team string) iter.Seq2[*Enti
 	}
 }
 
+// linkedFrom yields the ids of those that link to an id, as the records say.
 func (s *Store) linkedFrom(ctx context.Context, to string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		prefix := linkPrefix + storage.EscapeSegment(to) + "/"
@@ -246,8 +257,8 @@ type Neighbor struct {
 }
 
 // Neighbors walks the links from an entity in both directions, nearest first, to
-// a depth, by way of what team may see; [AllTeams] sees all. types are those of links to follow; none
-// means all. It stops after 10,000 entities.
+// a depth, by way of what team may see; [AllTeams] sees all. types are those of
+// links to follow; none means all. It stops after 10,000 entities.
 func (s *Store) Neighbors(ctx context.Context, id, team string, depth int, types ...string) ([]Neighbor, error) {
 	first, err := s.Read(ctx, id)
 	if err != nil {
@@ -301,14 +312,7 @@ func (s *Store) Neighbors(ctx context.Context, id, team string, depth int, types
 // around returns the links of an entity and those to it.
 func (s *Store) around(ctx context.Context, e *Entity) ([]Link, error) {
 	links := e.Links()
-	for from, err := range s.linkedFrom(ctx, e.ID) {
-		if err != nil {
-			return nil, err
-		}
-		other, err := s.Read(ctx, from)
-		if errors.Is(err, ErrNotFound) {
-			continue
-		}
+	for other, err := range s.linking(ctx, e.ID) {
 		if err != nil {
 			return nil, err
 		}

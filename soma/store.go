@@ -196,25 +196,26 @@ const AllTeams = "*"
 // With a Text, the index takes in first what was edited by hand, which a store
 // that is read-only refuses.
 func (s *Store) Query(ctx context.Context, q Query) iter.Seq2[*Entity, error] {
+	return q.page(s.candidates(ctx, &q))
+}
+
+// page yields those of a sequence that the query admits, from its offset to its
+// limit, and ends with the first error. nil stands for nothing.
+func (q *Query) page(all iter.Seq2[*Entity, error]) iter.Seq2[*Entity, error] {
 	return func(yield func(*Entity, error) bool) {
-		source := s.candidates(ctx, &q)
 		skip, n := q.Offset, 0
-		for e, err := range source {
-			if err != nil {
+		for e, err := range all {
+			switch {
+			case err != nil:
 				yield(nil, err)
 				return
-			}
-			if !q.admits(e) {
+			case e == nil || !q.admits(e):
 				continue
-			}
-			if skip > 0 {
+			case skip > 0:
 				skip--
 				continue
 			}
-			if !yield(e, nil) {
-				return
-			}
-			if n++; n == q.Limit {
+			if n++; !yield(e, nil) || n == q.Limit {
 				return
 			}
 		}

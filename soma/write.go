@@ -347,7 +347,7 @@ func (b *batch) put(ctx context.Context, old *stored, e *Entity, op string, acto
 		}
 		b.ops = append(b.ops, put)
 	}
-	b.ops = append(b.ops, linking(last.Entity, e)...)
+	b.ops = append(b.ops, relink(last.Entity, e)...)
 	return b.record(key, n+1, v, made)
 }
 
@@ -380,14 +380,14 @@ func (b *batch) seen(ctx context.Context, key string, e *stored, last Version) e
 	}
 	v := &versionRecord{Op: OpRemove, Actor: byHand, At: formatTime(now)}
 	if e == nil {
-		b.ops = append(b.ops, linking(last.Entity, nil)...)
+		b.ops = append(b.ops, relink(last.Entity, nil)...)
 		return b.record(key, last.N+1, v, nil)
 	}
 	v.Op = OpEdit
 	if err := b.claim(ctx, e.ID, key); err != nil {
 		return err
 	}
-	b.ops = append(b.ops, linking(last.Entity, e.Entity)...)
+	b.ops = append(b.ops, relink(last.Entity, e.Entity)...)
 	return b.record(key, last.N+1, v, e)
 }
 

@@ -205,11 +205,7 @@ func (t *team) obey(ctx context.Context) error {
 			lines = append(lines, "prompt "+strings.Join(strings.Fields(it.Text()), " "))
 		}
 	}
-	var rules []guard.Rule
-	for _, c := range t.store.PolicySource(0).Constraints(ctx, demoTeam) {
-		rules = append(rules, guard.Rule{ID: c.ID, Name: c.Name, Condition: c.Condition, Enforcement: guard.Enforcement(c.Enforcement), Message: c.Message})
-	}
-	verdict := guard.New(rules).Check(guard.Call{Agent: "planner", Team: demoTeam, Tool: "deploy", Time: t.now}, t.calls)
+	verdict := guard.New(rulesOf(ctx, t.store, demoTeam)).Check(guard.Call{Agent: "planner", Team: demoTeam, Tool: "deploy", Time: t.now}, t.calls)
 	lines = append(lines, "guard "+verdict.String())
 	answer := "I do not deploy a third time: a rule of the team says that somebody has to look at the health check first."
 	if verdict.Action != guard.Block {
