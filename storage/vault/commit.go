@@ -87,7 +87,7 @@ func (st *staged) remove() {
 // writeTemp writes a temporary file, which is not synced: its text is in the log
 // before it is put in place. Who opens the vault may remove it meanwhile.
 func (s *Store) writeTemp(text []byte) (path string, st stat, err error) {
-	path = filepath.Join(s.root, tempDir, tempPrefix+s.upkeep.name+itoa(s.upkeep.temps.Add(1)))
+	path = s.tempName()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrNotExist) { // someone tidied up
 		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
@@ -111,6 +111,10 @@ func (s *Store) writeTemp(text []byte) (path string, st stat, err error) {
 }
 
 const tempPrefix = ".tmp."
+
+func (s *Store) tempName() string {
+	return filepath.Join(s.root, tempDir, tempPrefix+s.upkeep.name+itoa(s.upkeep.temps.Add(1)))
+}
 
 func randomName() string {
 	var b [6]byte

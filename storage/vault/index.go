@@ -143,13 +143,8 @@ func (s *Store) writeIndex(sync bool) error {
 	if s.upkeep.written == changes+1 {
 		return nil
 	}
-	temp := filepath.Join(s.root, tempDir, tempPrefix+s.upkeep.name+itoa(s.upkeep.temps.Add(1)))
-	err := writeIndexTo(temp, st, at, sync)
-	if err == nil {
-		err = os.Rename(temp, filepath.Join(s.root, indexName))
-	}
+	err := s.place(filepath.Join(s.root, indexName), func(temp string) error { return writeIndexTo(temp, st, at, sync) })
 	if err != nil {
-		_ = os.Remove(temp)
 		return fmt.Errorf("write index: %w", engine.DiskError(err))
 	}
 	s.upkeep.written = changes + 1

@@ -252,27 +252,41 @@ func (s *Store) create(path string) error {
 
 // putWhole puts a file in place so that a power loss leaves the old or the new.
 func (s *Store) putWhole(path string, text []byte) error {
-	temp, _, err := s.writeTemp(text)
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(temp, os.O_RDWR, 0)
-	if err == nil {
-		if s.opts.Durability == storage.Full {
+	err := s.place(path, func(temp string) error {
+		f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(text)
+		if err == nil && s.opts.Durability == storage.Full {
 			err = f.Sync()
 		}
-		err = errors.Join(err, f.Close())
+		return errors.Join(err, f.Close())
+	})
+	if err == nil && s.opts.Durability == storage.Full {
+		err = syncDir(filepath.Dir(path))
 	}
-	if err == nil {
-		err = os.Rename(temp, path)
+	return err
+}
+
+// place puts in place what write makes as a temporary file. Who opens the vault
+// may remove that meanwhile, unless the caller has the lock; then it is made
+// again, until a hundred have.
+func (s *Store) place(path string, write func(temp string) error) (err error) {
+	for range 100 {
+		temp := s.tempName()
+		if err = write(temp); err == nil {
+			err = os.Rename(temp, path)
+		}
+		if err == nil {
+			return nil
+		}
+		_ = os.Remove(temp)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	if s.opts.Durability == storage.Full {
-		return syncDir(filepath.Dir(path))
-	}
-	return nil
+	return err
 }
 
 // removeTemporaries removes what a process that died has left. One that lives

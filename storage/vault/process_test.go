@@ -96,6 +96,42 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
+// TestOpenedMeanwhile closes vaults, which renews the index, while others open
+// the same one, which removes temporary files.
+func TestOpenedMeanwhile(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, dir, nil)
+	var ops []storage.Op
+	for i := range 1000 {
+		ops = append(ops, storage.Put(fmt.Sprintf("doc/%d", i), []byte(`{"n":1}`)))
+	}
+	if err := first.Apply(t.Context(), ops...); err != nil {
+		t.Fatal(err)
+	}
+	const stores, rounds = 8, 5
+	var wg sync.WaitGroup
+	for w := range stores {
+		wg.Go(func() {
+			for i := range rounds {
+				s, err := vault.Open(t.Context(), dir, &vault.Options{LockWait: 60 * time.Second})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				err = s.Set(t.Context(), fmt.Sprintf("doc/%d-%d", w, i), []byte(`{"n":2}`))
+				if err := errors.Join(err, s.Close()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if st, err := first.Stats(t.Context()); err != nil || st.Documents != 1000+stores*rounds {
+		t.Errorf("%d documents, %v; want %d", st.Documents, err, 1000+stores*rounds)
+	}
+	sound(t, first)
+}
+
 // increment adds one to a counter that others add to.
 func increment(t *testing.T, s *vault.Store) {
 	t.Helper()

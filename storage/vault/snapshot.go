@@ -28,13 +28,14 @@ func (s *Store) Snapshot(ctx context.Context) (storage.Adapter, error) {
 	if s.opts.ReadOnly {
 		dir = os.TempDir()
 	}
-	path := filepath.Join(dir, tempPrefix+s.upkeep.name+itoa(s.upkeep.temps.Add(1)))
+	path := filepath.Join(dir, filepath.Base(s.tempName()))
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: %w", engine.DiskError(err))
 	}
 	still := &snapshot{opened: time.Now(), of: s, spool: spool{f: f, has: map[digest]span{}}}
-	if os.Remove(path) != nil { // where an open file cannot be unlinked
+	// Who opens the vault may have removed it, and some systems keep open files.
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		still.discard = path
 	}
 	err = s.with(ctx, true, func(v view) error { return still.spool.add(ctx, s, v.st) })

@@ -274,7 +274,7 @@ func (s *Store) dropOld() error {
 func (s *Store) writeBase(ctx context.Context, full uint64) error {
 	st := s.snapshot()
 	path := segmentPath(s.root, full, true)
-	temp := filepath.Join(s.root, tempDir, tempPrefix+s.upkeep.name+itoa(s.upkeep.temps.Add(1)))
+	temp := s.tempName()
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 	if err != nil {
 		return err
