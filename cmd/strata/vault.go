@@ -37,7 +37,7 @@ on media that cannot be written.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(vaultNewCommand(t), vaultShowCommand(t), vaultListCommand(t), vaultSearchCommand(t), vaultLinkCommand(t),
+	cmd.AddCommand(vaultNewCommand(t), vaultShowCommand(t), vaultListCommand(t), vaultSearchCommand(t), vaultLinkCommand(t), vaultLinksCommand(t),
 		vaultHistoryCommand(t), vaultSyncCommand(t), vaultCheckCommand(t), vaultRebuildCommand(t), vaultLogCommand(t), vaultVerifyCommand(t))
 	return cmd
 }

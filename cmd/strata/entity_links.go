@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stratamem/strata/soma"
+)
+
+// linksOptions are the flags of vault links.
+type linksOptions struct {
+	db, team string
+	types    []string
+	depth    int
+	json     bool
+}
+
+func vaultLinksCommand(t *tool) *cobra.Command {
+	var o linksOptions
+	cmd := &cobra.Command{
+		Use:   "links [ID]",
+		Short: "Walk the links around an entity, or find those that lead nowhere",
+		Long: `Walks the links of an entity and those to it, in both directions, nearest first, as
+far as --depth. Each line has the distance, the last link on the way, and the
+entity that it leads to.
+
+Without an entity it lists the links of emerging and canon entities whose other
+end is gone; where there is one, the exit status is 1.`,
+		Example: "  strata vault links insight/retries --depth 2 --db vault:notes\n  strata vault links retries --type contradicts --db agent.db --json\n  strata vault links --db agent.db",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("vault links: too many arguments: wants one entity, or none")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.depth < 1 {
+				return usagef("vault links: --depth %d is not at least 1", o.depth)
+			}
+			for _, flag := range []string{"depth", "type", "team"} {
+				if len(args) == 0 && cmd.Flags().Changed(flag) {
+					return usagef("vault links: --%s is of no use without an entity", flag)
+				}
+			}
+			ctx := cmd.Context()
+			return readKnowledge(ctx, "vault links", o.db, func(s *soma.Store) error {
+				if len(args) == 0 {
+					return t.dangling(ctx, s, o.json)
+				}
+				return t.neighbors(ctx, s, args[0], &o)
+			})
+		},
+	}
+	dbFlag(cmd, &o.db, dbHelp+" (required)")
+	f := cmd.Flags()
+	f.IntVar(&o.depth, "depth", 1, "at most so many links away")
+	f.StringArrayVar(&o.types, "type", nil, "only along links of this type (may be repeated)")
+	f.StringVar(&o.team, "team", soma.AllTeams, "only by way of what this team sees")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	return cmd
+}
+
+// neighbor is how JSON shows one.
+type neighbor struct {
+	Depth    int            `json:"depth"`
+	Via      []soma.Link    `json:"via"`
+	Document map[string]any `json:"document"`
+}
+
+func (t *tool) neighbors(ctx context.Context, s *soma.Store, id string, o *linksOptions) error {
+	list, err := s.Neighbors(ctx, id, o.team, o.depth, o.types...)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		all := []neighbor{}
+		for _, n := range list {
+			all = append(all, neighbor{n.Depth, n.Via, documentOf(n.Entity)})
+		}
+		return printJSON(t.out, all)
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(t.err, "strata: there is nothing to show")
+	}
+	p := newScreen(t.out, t.env)
+	for _, n := range list {
+		last := n.Via[len(n.Via)-1]
+		p.printf("%3d  %s  %s  %s\n", n.Depth, p.paint(faint, escape(fmt.Sprintf("%s %s → %s", last.From, last.Type, last.To), false)),
+			p.paint(bold, escape(entityName(n.Entity), false)), escape(n.Entity.Name, false))
+	}
+	return p.err
+}
+
+func (t *tool) dangling(ctx context.Context, s *soma.Store, asJSON bool) error {
+	list, err := s.CheckDanglingReferences(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = printJSON(t.out, orEmpty(list))
+	} else {
+		for _, d := range list {
+			fmt.Fprintf(t.out, "%-8s  %s  %s → %s\n", d.Layer, escape(d.Entity, false), escape(d.Type, false), escape(d.Missing, false))
+		}
+	}
+	if err == nil && len(list) > 0 {
+		err = fmt.Errorf("%s nowhere: restore what is missing, or mend the entity", plural(len(list), "link leads", "links lead"))
+	}
+	return err
+}
