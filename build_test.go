@@ -64,7 +64,7 @@ func TestUnusedEnginesStayOut(t *testing.T) {
 	}
 	list := exec.Command("go", "list", "-mod=mod", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".")
 	list.Dir = dir
-	list.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=", "GOWORK=off")
+	list.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {
