@@ -49,6 +49,7 @@ func (w *Writer) Forget(ctx context.Context, id, reason string) (Forgotten, erro
 	if reason == "" {
 		return out, fmt.Errorf("forget: %w", fault("reason", "it is missing"))
 	}
+	ctx = storage.WithActor(ctx, w.actor.String())
 	key, err := w.s.pastKey(ctx, id)
 	if err == nil {
 		err = w.forget(ctx, key, "", reason, map[string]bool{}, &out)

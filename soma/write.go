@@ -270,10 +270,11 @@ func (w *Writer) modify(ctx context.Context, id, op, reason string, f func(*stor
 
 // batch is what one change does to the store.
 type batch struct {
-	s    *Store
-	ops  []storage.Op
-	gone []string     // documents of the search index
-	docs []search.Doc // new ones
+	s     *Store
+	actor string // of what it changes
+	ops   []storage.Op
+	gone  []string     // documents of the search index
+	docs  []search.Doc // new ones
 }
 
 // change makes the batch that f plans, and plans anew while others are faster.
@@ -287,7 +288,7 @@ func (s *Store) change(ctx context.Context, f func(*batch) error) error {
 		}
 		ops, err := s.indexing(ctx, b.gone, b.docs)
 		if err == nil {
-			err = storage.Apply(ctx, s.db, append(b.ops, ops...)...)
+			err = storage.Apply(storage.WithActor(ctx, b.actor), s.db, append(b.ops, ops...)...)
 		}
 		if !errors.Is(err, storage.ErrConflict) || n == tries || ctx.Err() != nil {
 			return err
@@ -330,7 +331,8 @@ func (b *batch) put(ctx context.Context, old *stored, e *Entity, op string, acto
 	if last.N > 0 {
 		now = later(now, last.At.Add(time.Millisecond))
 	}
-	v := &versionRecord{Op: op, Actor: actor.String(), At: formatTime(now), Reason: reason}
+	b.actor = actor.String()
+	v := &versionRecord{Op: op, Actor: b.actor, At: formatTime(now), Reason: reason}
 	var made *stored
 	if e == nil {
 		b.ops = append(b.ops, storage.Remove(key).IfVersion(old.version))

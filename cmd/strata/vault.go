@@ -231,8 +231,8 @@ func (t *tool) vaultLog(ctx context.Context, s *vault.Store, o *logOptions, sinc
 
 func mutationText(m *vault.Mutation) string {
 	text := fmt.Sprintf("%s  %-6s  %s/%s  by %s", m.Time.UTC().Format("2006-01-02 15:04:05"), m.Op, m.Type, m.ID, m.Actor)
-	if m.Worker != "" {
-		text += " for " + m.Worker
+	if m.Worker != "" && !strings.HasPrefix(m.Actor, m.Worker+":") && !strings.HasSuffix(m.Actor, ":"+m.Worker) {
+		text += ", of worker " + m.Worker
 	}
 	if m.Layer != "" {
 		text += "  in " + m.Layer

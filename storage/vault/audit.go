@@ -49,10 +49,10 @@ type Mutation struct {
 	ID     string    `json:"id"`
 	Type   string    `json:"type"`
 	Layer  string    `json:"layer,omitempty"`  // the document's field of that name
-	Worker string    `json:"worker,omitempty"` // likewise
+	Worker string    `json:"worker,omitempty"` // its field source_worker
 	Fields []string  `json:"fields,omitempty"` // that an update changed
 	Time   time.Time `json:"ts"`
-	Actor  string    `json:"actor"`            // see Options; ActorHand for changes by other hands
+	Actor  string    `json:"actor"`            // see [storage.WithActor]; ActorHand for changes by other hands
 	Lost   string    `json:"lost,omitempty"`   // where the text that was replaced is kept
 	Before string    `json:"before,omitempty"` // salted digest of the text before
 	After  string    `json:"after,omitempty"`

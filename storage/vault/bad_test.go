@@ -276,11 +276,11 @@ func TestAuditLog(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, &vault.Options{Durability: storage.Process, Actor: "tester"})
 	ctx := t.Context()
-	set(t, s, "insight/a", `{"layer":"strategic","worker":"w1","status":"draft","body":"x"}`)
-	set(t, s, "insight/a", `{"layer":"strategic","worker":"w1","status":"active","body":"y","new":1}`)
-	set(t, s, "insight/a", `{"layer":"strategic","worker":"w1","status":"active","body":"y","new":1}`) // no change
+	set(t, s, "insight/a", `{"layer":"strategic","source_worker":"w1","status":"draft","body":"x"}`)
+	set(t, s, "insight/a", `{"layer":"strategic","source_worker":"w1","status":"active","body":"y","new":1}`)
+	set(t, s, "insight/a", `{"layer":"strategic","source_worker":"w1","status":"active","body":"y","new":1}`) // no change
 	set(t, s, "_rec/a", "not of the log")
-	if err := s.Delete(ctx, "insight/a"); err != nil {
+	if err := s.Delete(storage.WithActor(ctx, "person:anna"), "insight/a"); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -295,7 +295,7 @@ func TestAuditLog(t *testing.T) {
 		}
 		last = m
 	}
-	want := []string{"createinsightastrategicw1tester[]", "updateinsightastrategicw1tester[body new status]", "deleteinsightastrategicw1tester[]"}
+	want := []string{"createinsightastrategicw1tester[]", "updateinsightastrategicw1tester[body new status]", "deleteinsightastrategicw1person:anna[]"}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("the audit log has %q", got)
 	}

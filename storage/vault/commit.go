@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -170,6 +171,7 @@ type plan struct {
 	events  []storage.Event
 	watched bool
 	fields  []string
+	actor   string // of the request that is being planned
 }
 
 // target is one key of a plan, as it was and as it is to be.
@@ -254,6 +256,7 @@ func (p *plan) test(ops []storage.Op) error {
 
 // make plans the changes of a request.
 func (p *plan) make(r *request) error {
+	p.actor = cmp.Or(storage.ActorOf(r.ctx), p.s.opts.Actor)
 	// A precondition that held says that its caller knows the text.
 	for i := range r.ops {
 		if op := &r.ops[i]; op.Check {
@@ -396,7 +399,7 @@ func (p *plan) remove(t *target) error {
 // hand and is met now.
 func (p *plan) note(t *target, m Mutation, before digest, document []byte) error {
 	kind, id := split(t.key)
-	m.Type, m.ID, m.Actor, m.Time = kind, id, p.s.opts.Actor, time.Unix(0, p.time).UTC()
+	m.Type, m.ID, m.Actor, m.Time = kind, id, p.actor, time.Unix(0, p.time).UTC()
 	if d := t.was.doc; d != nil && d.unseen {
 		lost, err := p.s.keep(d, p.time)
 		if err != nil {
@@ -418,7 +421,7 @@ func (p *plan) note(t *target, m Mutation, before digest, document []byte) error
 			switch f.name {
 			case "layer":
 				m.Layer, _ = text(f.value)
-			case "worker":
+			case "source_worker":
 				m.Worker, _ = text(f.value)
 			}
 		}

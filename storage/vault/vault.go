@@ -74,7 +74,8 @@ type Options struct {
 	// also on media that cannot be written. It takes no lock, and sees what
 	// others write. Writes give [storage.ErrReadOnly].
 	ReadOnly bool
-	// Actor is who the audit log says made a change; "" means "strata".
+	// Actor is who the audit log says made a change whose context has no
+	// [storage.WithActor]; "" means "strata".
 	Actor string
 	// LockWait is how long a write waits for other processes; 0 means 5 s,
 	// negative means not at all.
