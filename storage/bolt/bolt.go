@@ -176,11 +176,11 @@ func (s *Store) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Ent
 			return nil, false, err
 		}
 		err = s.view(ctx, func(tx *bbolt.Tx) error {
-			index, data := tx.Bucket(bucketIndex), tx.Bucket(bucketData).Cursor()
-			p := page{items: make([]item, 0, n), entries: make([]storage.Entry, 0, n)}
+			index, data := tx.Bucket(bucketIndex), reader{c: tx.Bucket(bucketData).Cursor(), rest: 1}
+			var p page
 			for hit := range plan.Hits(func() engine.Cursor { return cursor{index.Cursor()} }) {
-				key, frame := data.Seek([]byte(hit.Key))
-				if string(key) == hit.Key && (!hit.Verify || matches(q, hit.Key, frame)) {
+				key, frame := data.read(hit.Key)
+				if key != nil && (!hit.Verify || matches(q, hit.Key, frame)) {
 					p.add(key, frame)
 				}
 				if n--; n == 0 || p.bytes > engine.PageBytes {

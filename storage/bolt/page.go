@@ -1,6 +1,8 @@
 package bolt
 
 import (
+	"bytes"
+
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/engine"
 	"go.etcd.io/bbolt"
@@ -113,4 +115,36 @@ func (c cursor) Seek(from []byte) []byte {
 func (c cursor) Next() []byte {
 	entry, _ := c.Cursor.Next()
 	return entry
+}
+
+// reader reads items whose keys ascend.
+type reader struct {
+	c    *bbolt.Cursor
+	key  []byte
+	rest int // how often to seek before stepping is tried again
+	wait int // and how often at the next time that it is of no use
+}
+
+// read returns the item of a key, nil if there is none. Stepping to an item that
+// is near costs a fraction of a descent from the root; where it was of no use it
+// is tried less and less often.
+func (r *reader) read(key string) (k, frame []byte) {
+	r.key = append(r.key[:0], key...)
+	if r.rest--; r.rest < 0 {
+		for range 4 {
+			k, frame = r.c.Next()
+			if order := bytes.Compare(k, r.key); order == 0 {
+				r.wait = 0
+				return k, frame
+			} else if order > 0 || k == nil {
+				break
+			}
+		}
+		r.wait = min(2*r.wait+1, 64)
+		r.rest = r.wait
+	}
+	if k, frame = r.c.Seek(r.key); !bytes.Equal(k, r.key) {
+		return nil, nil
+	}
+	return k, frame
 }

@@ -51,12 +51,12 @@ func NewPlan(q storage.Query) *Plan {
 func (p *Plan) Hits(cursor func() Cursor) iter.Seq[Hit] {
 	return func(yield func(Hit) bool) {
 		lists := p.lists(cursor)
-		from := p.q.Prefix
-		if p.after != "" {
-			from = p.after + "\x00" // the key that comes right after
-		}
 		for {
-			hit, ok := meet(lists, from)
+			from, beyond := p.q.Prefix, false
+			if p.after != "" {
+				from, beyond = p.after, true
+			}
+			hit, ok := meet(lists, from, beyond)
 			if !ok || !strings.HasPrefix(hit.Key, p.q.Prefix) {
 				return
 			}
@@ -64,20 +64,8 @@ func (p *Plan) Hits(cursor func() Cursor) iter.Seq[Hit] {
 			if !yield(hit) {
 				return
 			}
-			from = hit.Key + "\x00"
 		}
 	}
-}
-
-// Next returns up to n more hits, in key order; fewer than n are the last.
-func (p *Plan) Next(cursor func() Cursor, n int) []Hit {
-	hits := make([]Hit, 0, n)
-	for hit := range p.Hits(cursor) {
-		if hits = append(hits, hit); len(hits) == n {
-			break
-		}
-	}
-	return hits
 }
 
 // lists opens the conditions.
@@ -101,32 +89,29 @@ func (p *Plan) lists(cursor func() Cursor) []posting {
 	return lists
 }
 
-// Back makes the next page begin after key, one of the hits, because an engine
-// has read enough for now.
-func (p *Plan) Back(key string) { p.after = key }
-
 // posting is the documents of one condition, in key order.
 type posting interface {
-	// seek returns the first hit whose key is not before from.
-	seek(from string) (Hit, bool)
+	// seek returns the first hit whose key is not before from, or is beyond it.
+	seek(from string, beyond bool) (Hit, bool)
 }
 
-// meet returns the first hit that is in all lists and not before from.
-func meet(lists []posting, from string) (Hit, bool) {
+// meet returns the first hit that is in all lists and not before from, or is
+// beyond it.
+func meet(lists []posting, from string, beyond bool) (Hit, bool) {
 	for {
 		met := Hit{Key: from}
-		for _, l := range lists {
-			hit, ok := l.seek(met.Key)
+		for i, l := range lists {
+			hit, ok := l.seek(met.Key, beyond && i == 0)
 			if !ok {
 				return Hit{}, false
 			}
 			met.Key = hit.Key
 			met.Verify = met.Verify || hit.Verify
 		}
-		if met.Key == from {
+		if len(lists) == 1 || met.Key == from {
 			return met, true
 		}
-		from = met.Key // beyond what the first lists were asked for
+		from, beyond = met.Key, false // what the first lists were not asked for
 	}
 }
 
@@ -140,20 +125,24 @@ type equal struct {
 	seeker []byte
 }
 
-func (e *equal) seek(from string) (Hit, bool) {
-	if e.placed && e.last >= from {
+func (e *equal) seek(from string, beyond bool) (Hit, bool) {
+	reached := func(key string) bool { return key > from || key == from && !beyond }
+	if e.placed && reached(e.last) {
 		return Hit{e.last, e.verify}, true
 	}
 	// The next entry is most often the one that is wanted.
 	if e.placed {
 		if entry := e.c.Next(); entry == nil || !bytes.HasPrefix(entry, e.prefix) {
 			return Hit{}, false
-		} else if key := string(entry[len(e.prefix):]); key >= from {
+		} else if key := string(entry[len(e.prefix):]); reached(key) {
 			e.last = key
 			return Hit{key, e.verify}, true
 		}
 	}
 	e.seeker = append(append(e.seeker[:0], e.prefix...), from...)
+	if beyond {
+		e.seeker = append(e.seeker, 0) // the key that comes right after
+	}
 	entry := e.c.Seek(e.seeker)
 	if entry == nil || !bytes.HasPrefix(entry, e.prefix) {
 		return Hit{}, false
@@ -168,8 +157,11 @@ type list struct {
 	stale bool
 }
 
-func (l *list) seek(from string) (Hit, bool) {
-	i, _ := slices.BinarySearchFunc(l.hits, from, func(h Hit, key string) int { return strings.Compare(h.Key, key) })
+func (l *list) seek(from string, beyond bool) (Hit, bool) {
+	i, found := slices.BinarySearchFunc(l.hits, from, func(h Hit, key string) int { return strings.Compare(h.Key, key) })
+	if found && beyond {
+		i++
+	}
 	l.hits = l.hits[i:]
 	if len(l.hits) == 0 {
 		return Hit{}, false

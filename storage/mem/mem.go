@@ -353,21 +353,18 @@ func (s *Store) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Ent
 		if err := engine.ValidateQuery(q, st.fields); err != nil {
 			return nil, false, err
 		}
-		hits := p.Next(func() engine.Cursor { return &cursor{at: st.index.Iter()} }, n)
-		entries := make([]storage.Entry, 0, len(hits))
+		var entries []storage.Entry
 		bytes := 0
-		for _, hit := range hits {
-			it, ok := st.data.Get(hit.Key)
-			if !ok || hit.Verify && !q.Match(hit.Key, it.value) {
-				continue
+		for hit := range p.Hits(func() engine.Cursor { return &cursor{at: st.index.Iter()} }) {
+			if it, ok := st.data.Get(hit.Key); ok && (!hit.Verify || q.Match(hit.Key, it.value)) {
+				entries = append(entries, it.entry(hit.Key))
+				bytes += len(it.value)
 			}
-			entries = append(entries, it.entry(hit.Key))
-			if bytes += len(it.value); bytes > engine.PageBytes {
-				p.Back(hit.Key)
+			if n--; n == 0 || bytes > engine.PageBytes {
 				return entries, true, nil
 			}
 		}
-		return entries, len(hits) == n, nil
+		return entries, false, nil
 	}, s.Scan)
 }
 

@@ -150,24 +150,19 @@ func findView(ctx context.Context, with source, q storage.Query) iter.Seq2[stora
 			if err := engine.ValidateQuery(q, v.st.fields); err != nil {
 				return err
 			}
-			hits := plan.Next(func() engine.Cursor { return newCursor(v.st) }, n)
-			more = len(hits) == n
 			size := 0
-			for _, hit := range hits {
-				it, ok := v.st.items.Get(hit.Key)
-				if !ok {
-					continue
+			for hit := range plan.Hits(func() engine.Cursor { return newCursor(v.st) }) {
+				if it, ok := v.st.items.Get(hit.Key); ok {
+					e, ok, err := v.entry(hit.Key, it)
+					if err != nil {
+						return err
+					}
+					if ok && (!hit.Verify && e.Version == it.version() || q.Match(hit.Key, e.Value)) {
+						entries = append(entries, e)
+						size += len(e.Value)
+					}
 				}
-				e, ok, err := v.entry(hit.Key, it)
-				if err != nil {
-					return err
-				}
-				if !ok || (hit.Verify || e.Version != it.version()) && !q.Match(hit.Key, e.Value) {
-					continue
-				}
-				entries = append(entries, e)
-				if size += len(e.Value); size > engine.PageBytes {
-					plan.Back(hit.Key)
+				if n--; n == 0 || size > engine.PageBytes {
 					more = true
 					break
 				}
