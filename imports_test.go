@@ -45,7 +45,8 @@ var rules = []rule{
 		"golang.org/x/text", // names of files: normal forms
 		"gopkg.in/yaml.v3",
 	}},
-	{pkg: "storage/search", packages: []string{"storage"}, modules: []string{"github.com/kljensen/snowball"}},
+	{pkg: "internal/levels", packages: []string{"storage"}},
+	{pkg: "storage/search", packages: []string{"storage", "internal/levels"}, modules: []string{"github.com/kljensen/snowball"}},
 	{pkg: "soma/guard", modules: []string{"github.com/expr-lang/expr"}},
 	{pkg: "soma", packages: []string{"storage", "storage/search"}, modules: []string{
 		"github.com/tidwall/gjson", // entities are read by the thousand
@@ -53,7 +54,7 @@ var rules = []rule{
 	{pkg: "storage/docs", packages: []string{"storage", "storage/search"}},
 	// Reading files is apart, so that who only searches links no parser of HTML.
 	{pkg: "storage/docs/source", packages: []string{"storage/docs"}, modules: []string{"golang.org/x/net"}},
-	{pkg: "storage/vector", packages: []string{"storage"}},
+	{pkg: "storage/vector", packages: []string{"storage", "internal/levels"}},
 	{pkg: "storage/open", packages: []string{"storage", "storage/badger", "storage/bolt", "storage/mem", "storage/vault"}},
 	// The suite compares engines with the one that is simple enough to be right.
 	{pkg: "storage/storagetest", packages: []string{"storage", "storage/mem"}, modules: []string{"github.com/google/go-cmp"}},

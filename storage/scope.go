@@ -3,8 +3,17 @@ package storage
 import (
 	"context"
 	"iter"
+	"slices"
 	"strings"
 )
+
+// Reader is what can be read like a namespace of a store: a [Scoped], or the
+// records of a layer. Keys are relative.
+type Reader interface {
+	Get(ctx context.Context, key string) ([]byte, error)
+	List(ctx context.Context, prefix string) iter.Seq2[string, error]
+	Scan(ctx context.Context, prefix string, opts *ScanOptions) iter.Seq2[Entry, error]
+}
 
 // Scoped is a namespace of a store: everything under one prefix, with keys
 // relative to it. It cannot reach outside. The zero Scoped is of no use; make
@@ -25,6 +34,15 @@ func (s Scoped) Key(rel string) string { return s.prefix + rel }
 
 // Adapter returns the whole store, for use with [Apply].
 func (s Scoped) Adapter() Adapter { return s.a }
+
+// Apply is the function [Apply] with operations whose keys are relative.
+func (s Scoped) Apply(ctx context.Context, ops ...Op) error {
+	full := slices.Clone(ops)
+	for i := range full {
+		full[i].Key = s.Key(full[i].Key)
+	}
+	return Apply(ctx, s.a, full...)
+}
 
 // Get is [Adapter] Get with a relative key.
 func (s Scoped) Get(ctx context.Context, rel string) ([]byte, error) {

@@ -82,7 +82,7 @@ func Search(name string, ranking search.Ranking) Ranker {
 			if err != nil {
 				return nil, err
 			}
-			if err := ix.Apply(ctx, s.scope, ops); err != nil {
+			if err := s.scope.Apply(ctx, ops...); err != nil {
 				return nil, err
 			}
 			turns = turns[n:]

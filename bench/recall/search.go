@@ -59,7 +59,7 @@ func speed(ctx context.Context, r *bench.Report, n int) (err error) {
 		if err != nil {
 			return err
 		}
-		return ix.Apply(ctx, scope, ops)
+		return scope.Apply(ctx, ops...)
 	}
 	for part := range slices.Chunk(turns[:n], 300) {
 		if err := add(part...); err != nil {

@@ -105,7 +105,7 @@ func (t *tool) recall(ctx context.Context, store storage.Adapter, query string, 
 }
 
 // searchIndex searches an index of whatever language it is.
-func searchIndex(ctx context.Context, r search.Reader, q search.Query) (search.Result, error) {
+func searchIndex(ctx context.Context, r storage.Reader, q search.Query) (search.Result, error) {
 	ix, err := search.New(nil)
 	if err != nil {
 		return search.Result{}, err

@@ -35,7 +35,7 @@ func indexedStore(t *testing.T) string {
 		}
 		ops, err := ix.Append(t.Context(), scope, docs...)
 		if err == nil {
-			err = ix.Apply(t.Context(), scope, ops)
+			err = scope.Apply(t.Context(), ops...)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -143,7 +143,7 @@ func TestIndexVectors(t *testing.T) {
 		}
 		ops, err := ix.Upsert(t.Context(), scope, vector.Point{ID: "a", Vector: []float32{1, 2}})
 		if err == nil {
-			err = ix.Apply(t.Context(), scope, ops)
+			err = scope.Apply(t.Context(), ops...)
 		}
 		return err
 	})

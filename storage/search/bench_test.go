@@ -79,7 +79,7 @@ func add(tb testing.TB, ix *search.Index, scope storage.Scoped, docs ...search.D
 	tb.Helper()
 	ops, err := ix.Append(context.Background(), scope, docs...)
 	if err == nil {
-		err = ix.Apply(context.Background(), scope, ops)
+		err = scope.Apply(context.Background(), ops...)
 	}
 	if err != nil {
 		tb.Fatal(err)

@@ -2,11 +2,11 @@ package search
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
 
+	"github.com/stratamem/strata/internal/levels"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -14,7 +14,7 @@ import (
 // cannot be read, documents that no segment has or that differ from what it
 // says, and entries of segments without a document. An error means that it
 // could not look.
-func Check(ctx context.Context, r Reader) iter.Seq2[storage.Fault, error] {
+func Check(ctx context.Context, r storage.Reader) iter.Seq2[storage.Fault, error] {
 	return func(yield func(storage.Fault, error) bool) {
 		const rebuild = "rebuild the index"
 		sums := make(map[string]uint32)
@@ -79,34 +79,19 @@ func Rebuild(ctx context.Context, s storage.Scoped, opts *Options) (int, error) 
 	if err != nil {
 		return 0, err
 	}
-	var gone []storage.Op
-	for key, err := range s.List(ctx, "s/") {
-		if err != nil {
-			return 0, fmt.Errorf("rebuild index: %w", err)
-		}
-		gone = append(gone, storage.Remove(key))
-	}
-	for part := range slices.Chunk(gone, storage.MaxBatch/2) {
-		if err := ix.Apply(ctx, s, ix.put(part, &segment{}, true)); err != nil {
-			return 0, err
-		}
-		if err := ix.refresh(ctx, s); err != nil && !errors.Is(err, storage.ErrCorrupt) && !isMismatch(err) {
-			return 0, err
-		}
+	if err := levels.Clear(ctx, s); err != nil {
+		return 0, fmt.Errorf("rebuild index: %w", err)
 	}
 	n := 0
 	var docs []Doc
 	flush := func() error {
 		n += len(docs)
-		if err := ix.refresh(ctx, s); err != nil || len(docs) == 0 {
-			return err
-		}
-		ops, err := ix.grow(ctx, s, nil, newSegment(ix.analysis, docs))
+		ops, err := ix.add(ctx, s, docs)
+		docs = docs[:0]
 		if err != nil {
 			return err
 		}
-		docs = docs[:0]
-		return ix.Apply(ctx, s, ops)
+		return s.Apply(ctx, ops...)
 	}
 	for e, err := range s.Scan(ctx, docPrefix, nil) {
 		if err != nil {
@@ -129,7 +114,11 @@ func Rebuild(ctx context.Context, s storage.Scoped, opts *Options) (int, error) 
 	return n, flush()
 }
 
-func isMismatch(err error) bool {
-	_, ok := errors.AsType[*MismatchError](err)
-	return ok
+// add returns the operations that add documents to the segments alone.
+func (ix *Index) add(ctx context.Context, r storage.Reader, docs []Doc) ([]storage.Op, error) {
+	if err := ix.set.View(ctx, r); err != nil || len(docs) == 0 {
+		return nil, err
+	}
+	defer ix.set.RUnlock()
+	return ix.grow(ctx, r, nil, newSegment(ix.analysis, docs))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stratamem/strata/internal/levels"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -59,7 +60,7 @@ func DocID(key string) (id string, ok bool) {
 // Where documents are deleted beside other writers, a batch that removes one
 // should have for a precondition that it is there: or a merge that was made
 // before brings back the postings.
-func IsSegment(key string) bool { return strings.HasPrefix(key, "s/") }
+func IsSegment(key string) bool { return levels.IsSegment(key) }
 
 func (d *Doc) labels() [labelCount]*string {
 	return [labelCount]*string{&d.Session, &d.Speaker, &d.Type, &d.Layer, &d.Scope, &d.Source}

@@ -4,21 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"sync"
 
+	"github.com/stratamem/strata/internal/levels"
 	"github.com/stratamem/strata/storage"
 )
-
-// Reader is where an index is kept: the namespace of a store as a
-// [storage.Scoped], or anything that reads like one. Keys are relative.
-type Reader interface {
-	Get(ctx context.Context, key string) ([]byte, error)
-	List(ctx context.Context, prefix string) iter.Seq2[string, error]
-	Scan(ctx context.Context, prefix string, opts *storage.ScanOptions) iter.Seq2[storage.Entry, error]
-}
 
 // Options are what an index is made with. The zero value is the default.
 type Options struct {
@@ -38,18 +30,15 @@ type Options struct {
 // 100 bytes a document) and keeps about 200 bytes a document.
 //
 // The methods that change an index return operations and do not make them: the
-// caller does, alone or with others in one batch, by [Index.Apply] or as writes
+// caller does, alone or with others in one batch, by [storage.Scoped.Apply] or as writes
 // of a layer. What they say is in the index when the batch is.
 type Index struct {
 	analysis *analysis
 	ranking  Ranking
 
-	mu       sync.RWMutex
-	picture  *picture
-	segments map[string][]uint32 // by key, the numbers of its documents
-	head     string              // as last read
-	deep     string
-	scratch  sync.Pool // of *scratch
+	set     levels.Set[[]uint32] // the numbers of the documents of each segment
+	picture *picture             // under set
+	scratch sync.Pool            // of *scratch
 }
 
 // MismatchError says that an index was made with another language than it is
@@ -73,24 +62,36 @@ func New(opts *Options) (*Index, error) {
 		return nil, err
 	}
 	ix := &Index{analysis: a, ranking: opts.Ranking.withDefaults()}
-	ix.reset()
+	ix.set = levels.Set[[]uint32]{
+		Name:  "index",
+		Load:  ix.load,
+		Drop:  func(numbers []uint32) { ix.picture.release(numbers) },
+		Ready: func() bool { return !ix.picture.wasteful() },
+		Reset: func() { ix.picture = newPicture() },
+	}
 	return ix, nil
 }
 
-func (ix *Index) reset() {
-	ix.picture, ix.segments, ix.head, ix.deep = newPicture(), make(map[string][]uint32), "", ""
+func (ix *Index) load(key string, value []byte) ([]uint32, error) {
+	s, err := decodeSegment(value)
+	if err != nil {
+		return nil, corrupt(key, err)
+	}
+	if s.language != ix.analysis.language {
+		return nil, &MismatchError{Stored: s.language, Wanted: ix.analysis.language}
+	}
+	return ix.picture.load(s), nil
 }
 
 // fanIn is how many segments of a level are merged into one of the next.
 var fanIn = [...]int{64, 16}
 
 // Len returns how many documents the index has.
-func (ix *Index) Len(ctx context.Context, r Reader) (int, error) {
-	if err := ix.refresh(ctx, r); err != nil {
+func (ix *Index) Len(ctx context.Context, r storage.Reader) (int, error) {
+	if err := ix.set.View(ctx, r); err != nil {
 		return 0, err
 	}
-	ix.mu.RLock()
-	defer ix.mu.RUnlock()
+	defer ix.set.RUnlock()
 	return ix.picture.live, nil
 }
 
@@ -100,12 +101,11 @@ func (ix *Index) Len(ctx context.Context, r Reader) (int, error) {
 //
 // Two appends that are made before the first of them is in the store both hold,
 // whatever their order.
-func (ix *Index) Append(ctx context.Context, r Reader, docs ...Doc) ([]storage.Op, error) {
-	if err := ix.refresh(ctx, r); err != nil {
+func (ix *Index) Append(ctx context.Context, r storage.Reader, docs ...Doc) ([]storage.Op, error) {
+	if err := ix.set.View(ctx, r); err != nil {
 		return nil, err
 	}
-	ix.mu.RLock()
-	defer ix.mu.RUnlock()
+	defer ix.set.RUnlock()
 	fresh, ops, err := ix.fresh(docs, nil)
 	if err != nil || len(fresh) == 0 {
 		return nil, err
@@ -143,13 +143,12 @@ func (ix *Index) fresh(docs []Doc, gone map[string]bool) (fresh []Doc, ops []sto
 
 // grow adds to ops those that add a segment, and merge others where there are
 // many.
-func (ix *Index) grow(ctx context.Context, r Reader, ops []storage.Op, s *segment) ([]storage.Op, error) {
-	merged := false
+func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s *segment) ([]storage.Op, error) {
 	for level, most := range fanIn {
 		if s.level() > level {
 			continue
 		}
-		keys := ix.keys(level)
+		keys := ix.set.Keys(level)
 		if len(keys) < most-1 {
 			break
 		}
@@ -164,63 +163,32 @@ func (ix *Index) grow(ctx context.Context, r Reader, ops []storage.Op, s *segmen
 			ops = append(ops, storage.Remove(key))
 		}
 		s = merge(append(parts, s), nil)
-		merged = true
 		if s.level() <= level { // many have been deleted
 			break
 		}
 	}
-	return ix.put(ops, s, merged), nil
+	return ix.set.Mark(put(ops, s)), nil
 }
 
-// put adds to ops those that store a segment and say that something changed.
-func (ix *Index) put(ops []storage.Op, s *segment, deep bool) []storage.Op {
-	change := ""
-	if len(s.docs) > 0 {
-		record := s.encode()
-		key := segmentKey(s.level(), name(record))
-		change = key
-		deep = deep || s.level() > 0
-		ops = append(ops, storage.Put(key, record))
+// put adds to ops the one that stores a segment, unless it is empty.
+func put(ops []storage.Op, s *segment) []storage.Op {
+	if len(s.docs) == 0 {
+		return ops
 	}
-	for _, op := range ops {
-		if op.Delete {
-			change += "\n" + op.Key
-		}
-	}
-	ops = append(ops, storage.Put(headKey, []byte(next(ix.head, change))))
-	if deep {
-		ops = append(ops, storage.Put(deepKey, []byte(next(ix.deep, change))))
-	}
-	return ops
-}
-
-const (
-	headKey = "head"
-	deepKey = "deep"
-)
-
-// keys returns the segments of a level, sorted.
-func (ix *Index) keys(level int) []string {
-	var keys []string
-	for key := range ix.segments {
-		if levelOf(key) == level {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
+	record := s.encode()
+	return append(ops, storage.Put(levels.Key(s.level(), record), record))
 }
 
 // Delete returns the operations that take documents out, text and postings, in
 // one batch: the segments that hold them are written anew, each at most 1,024
 // appends. IDs that the index has not are left out.
-func (ix *Index) Delete(ctx context.Context, r Reader, ids ...string) ([]storage.Op, error) {
+func (ix *Index) Delete(ctx context.Context, r storage.Reader, ids ...string) ([]storage.Op, error) {
 	return ix.Replace(ctx, r, ids)
 }
 
 // Replace returns the operations that take documents out, as Delete does, and
 // add others, as Append does, in one batch. No ID may be in both.
-func (ix *Index) Replace(ctx context.Context, r Reader, gone []string, docs ...Doc) (ops []storage.Op, err error) {
+func (ix *Index) Replace(ctx context.Context, r storage.Reader, gone []string, docs ...Doc) (ops []storage.Op, err error) {
 	for range 8 {
 		ops, err = ix.replace(ctx, r, gone, docs)
 		if !errors.Is(err, storage.ErrNotFound) { // another writer merged
@@ -230,12 +198,11 @@ func (ix *Index) Replace(ctx context.Context, r Reader, gone []string, docs ...D
 	return ops, err
 }
 
-func (ix *Index) replace(ctx context.Context, r Reader, ids []string, docs []Doc) ([]storage.Op, error) {
-	if err := ix.refresh(ctx, r); err != nil {
+func (ix *Index) replace(ctx context.Context, r storage.Reader, ids []string, docs []Doc) ([]storage.Op, error) {
+	if err := ix.set.View(ctx, r); err != nil {
 		return nil, err
 	}
-	ix.mu.RLock()
-	defer ix.mu.RUnlock()
+	defer ix.set.RUnlock()
 	gone := make(map[string]bool)
 	touched := make(map[uint32]bool)
 	var ops []storage.Op
@@ -259,13 +226,12 @@ func (ix *Index) replace(ctx context.Context, r Reader, ids []string, docs []Doc
 	drop := func(id string) bool { return gone[id] }
 	// The smallest segments that are touched become one with what is new; all of
 	// them do where there are many.
-	many := len(ix.keys(0)) >= fanIn[0]-1
+	many := len(ix.set.Keys(0)) >= fanIn[0]-1
 	var small []*segment
 	var rest []string
-	deep := false
-	for _, key := range slices.Sorted(maps.Keys(ix.segments)) {
-		level := levelOf(key)
-		if !slices.ContainsFunc(ix.segments[key], func(n uint32) bool { return touched[n] }) {
+	for _, key := range slices.Sorted(maps.Keys(ix.set.Parts)) {
+		level := levels.Level(key)
+		if !slices.ContainsFunc(ix.set.Parts[key], func(n uint32) bool { return touched[n] }) {
 			if many && level == 0 {
 				rest = append(rest, key)
 			}
@@ -280,11 +246,7 @@ func (ix *Index) replace(ctx context.Context, r Reader, ids []string, docs []Doc
 			small = append(small, parts[0])
 			continue
 		}
-		deep = true
-		if s := merge(parts, drop); len(s.docs) > 0 {
-			record := s.encode()
-			ops = append(ops, storage.Put(segmentKey(s.level(), name(record)), record))
-		}
+		ops = put(ops, merge(parts, drop))
 	}
 	more, err := readSegments(ctx, r, rest, maxMerged)
 	if err != nil {
@@ -298,38 +260,26 @@ func (ix *Index) replace(ctx context.Context, r Reader, ids []string, docs []Doc
 	if len(small) > 0 {
 		s = merge(append([]*segment{merge(small, drop)}, s), nil)
 	}
-	return ix.put(ops, s, deep), nil
+	return ix.set.Mark(put(ops, s)), nil
 }
 
 // Has tells whether the index has a document.
-func (ix *Index) Has(ctx context.Context, r Reader, id string) (bool, error) {
-	if err := ix.refresh(ctx, r); err != nil {
+func (ix *Index) Has(ctx context.Context, r storage.Reader, id string) (bool, error) {
+	if err := ix.set.View(ctx, r); err != nil {
 		return false, err
 	}
-	ix.mu.RLock()
-	defer ix.mu.RUnlock()
+	defer ix.set.RUnlock()
 	_, ok := ix.picture.byID[id]
 	return ok, nil
 }
 
 // IDs returns the IDs of all documents, in no order.
-func (ix *Index) IDs(ctx context.Context, r Reader) ([]string, error) {
-	if err := ix.refresh(ctx, r); err != nil {
+func (ix *Index) IDs(ctx context.Context, r storage.Reader) ([]string, error) {
+	if err := ix.set.View(ctx, r); err != nil {
 		return nil, err
 	}
-	ix.mu.RLock()
-	defer ix.mu.RUnlock()
+	defer ix.set.RUnlock()
 	return slices.Collect(maps.Keys(ix.picture.byID)), nil
-}
-
-// Apply makes operations of an index that is kept in a namespace of a store, as
-// one batch.
-func (ix *Index) Apply(ctx context.Context, s storage.Scoped, ops []storage.Op) error {
-	full := slices.Clone(ops)
-	for i := range full {
-		full[i].Key = s.Key(full[i].Key)
-	}
-	return storage.Apply(ctx, s.Adapter(), full...)
 }
 
 // maxMerged is how many bytes of segments become one: half of what a batch
@@ -337,7 +287,7 @@ func (ix *Index) Apply(ctx context.Context, s storage.Scoped, ops []storage.Op) 
 const maxMerged = storage.MaxBatchBytes / 2
 
 // readSegments reads segments of at most limit bytes together, or the first.
-func readSegments(ctx context.Context, r Reader, keys []string, limit int) ([]*segment, error) {
+func readSegments(ctx context.Context, r storage.Reader, keys []string, limit int) ([]*segment, error) {
 	var list []*segment
 	size := 0
 	for _, key := range keys {
@@ -362,135 +312,4 @@ func corrupt(key string, err error) error {
 		return &storage.CorruptError{Key: key, Reason: "segment of an index is damaged", Repair: "rebuild the index"}
 	}
 	return err
-}
-
-// refresh brings the picture up to date with the store.
-func (ix *Index) refresh(ctx context.Context, r Reader) error {
-	head, err := record(ctx, r, headKey)
-	if err != nil {
-		return err
-	}
-	ix.mu.RLock()
-	same := head == ix.head
-	ix.mu.RUnlock()
-	if same {
-		return nil
-	}
-	ix.mu.Lock()
-	defer ix.mu.Unlock()
-	// A writer may be at work: a segment that a list shows may be gone when it
-	// is read, merged into one that the list has not. Then look again.
-	for range 8 {
-		if err = ix.read(ctx, r); !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, errMoved) {
-			break
-		}
-	}
-	if err != nil {
-		ix.reset()
-	} else if ix.picture.wasteful() {
-		ix.reset()
-		err = ix.read(ctx, r)
-	}
-	return err
-}
-
-var errMoved = errors.New("read index: others change it all the time")
-
-// record reads a record that may be absent.
-func record(ctx context.Context, r Reader, key string) (string, error) {
-	value, err := r.Get(ctx, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("read index: %w", err)
-	}
-	return string(value), nil
-}
-
-// read lists the segments of the levels that changed, loads those that are new
-// and drops those that are gone. What it notes of the store is older than what
-// it reads of it, so that it misses no change.
-func (ix *Index) read(ctx context.Context, r Reader) error {
-	head, err := record(ctx, r, headKey)
-	if err != nil {
-		return err
-	}
-	deep, err := record(ctx, r, deepKey)
-	if err != nil {
-		return err
-	}
-	levels := len(fanIn) + 1
-	if deep == ix.deep {
-		levels = 1
-	}
-	there := make(map[string]bool)
-	if ix.picture.live == 0 && levels > 1 { // values are wanted of all
-		for e, err := range r.Scan(ctx, "s/", nil) {
-			if err != nil {
-				return fmt.Errorf("read index: %w", err)
-			}
-			there[e.Key] = true
-			if err := ix.load(e.Key, e.Value); err != nil {
-				return err
-			}
-		}
-	} else if err := ix.update(ctx, r, levels, there); err != nil {
-		return err
-	}
-	if again, err := record(ctx, r, deepKey); err != nil {
-		return err
-	} else if again != deep {
-		return errMoved
-	}
-	for key, numbers := range ix.segments {
-		if !there[key] && levelOf(key) < levels {
-			for _, n := range numbers {
-				ix.picture.release(n)
-			}
-			delete(ix.segments, key)
-		}
-	}
-	ix.head, ix.deep = head, deep
-	return nil
-}
-
-// update loads the new segments of the lowest levels and notes which are there.
-func (ix *Index) update(ctx context.Context, r Reader, levels int, there map[string]bool) error {
-	for level := range levels {
-		for key, err := range r.List(ctx, segmentPrefix(level)) {
-			if err != nil {
-				return fmt.Errorf("read index: %w", err)
-			}
-			there[key] = true
-		}
-	}
-	for key := range there {
-		if _, ok := ix.segments[key]; ok {
-			continue
-		}
-		value, err := r.Get(ctx, key)
-		if err != nil {
-			return fmt.Errorf("read index: %w", err)
-		}
-		if err := ix.load(key, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (ix *Index) load(key string, value []byte) error {
-	if _, ok := ix.segments[key]; ok {
-		return nil
-	}
-	s, err := decodeSegment(value)
-	if err != nil {
-		return corrupt(key, err)
-	}
-	if s.language != ix.analysis.language {
-		return &MismatchError{Stored: s.language, Wanted: ix.analysis.language}
-	}
-	ix.segments[key] = ix.picture.load(s)
-	return nil
 }

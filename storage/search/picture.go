@@ -167,14 +167,16 @@ func (p *picture) order(a, b uint32) int {
 	return cmp.Or(cmp.Compare(p.times[a], p.times[b]), cmp.Compare(p.ids[a], p.ids[b]))
 }
 
-// release gives back a reference of a segment to a document.
-func (p *picture) release(n uint32) {
-	if p.refs[n] == 0 {
-		return // replaced by another of the same ID
-	}
-	if p.refs[n]--; p.refs[n] == 0 {
-		p.refs[n] = 1
-		p.remove(n)
+// release gives back the references of a segment to documents.
+func (p *picture) release(numbers []uint32) {
+	for _, n := range numbers {
+		if p.refs[n] == 0 {
+			continue // replaced by another of the same ID
+		}
+		if p.refs[n]--; p.refs[n] == 0 {
+			p.refs[n] = 1
+			p.remove(n)
+		}
 	}
 }
 

@@ -88,21 +88,22 @@ const (
 
 // Search returns the documents that answer a question best, if any does. A
 // document that is deleted meanwhile is left out.
-func (ix *Index) Search(ctx context.Context, r Reader, q Query) (Result, error) {
+func (ix *Index) Search(ctx context.Context, r storage.Reader, q Query) (Result, error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultLimit
 	}
 	if q.Around == 0 {
 		q.Around = 1
 	}
-	if err := ix.refresh(ctx, r); err != nil {
-		return Result{}, err
-	}
 	want := q.Limit
 	if q.Rank != nil {
 		want = max(want, ranked)
 	}
+	if err := ix.set.View(ctx, r); err != nil {
+		return Result{}, err
+	}
 	found, res := ix.find(&q, want)
+	ix.set.RUnlock()
 	for _, f := range found {
 		h := Hit{Score: f.score, Parts: f.parts}
 		var err error
@@ -153,9 +154,9 @@ func rerank(ctx context.Context, q *Query, hits []Hit) (list []Hit, err error) {
 
 // Read returns a document of an index, or an error that is
 // [storage.ErrNotFound].
-func Read(ctx context.Context, r Reader, id string) (Doc, error) { return readDoc(ctx, r, id) }
+func Read(ctx context.Context, r storage.Reader, id string) (Doc, error) { return readDoc(ctx, r, id) }
 
-func readDoc(ctx context.Context, r Reader, id string) (Doc, error) {
+func readDoc(ctx context.Context, r storage.Reader, id string) (Doc, error) {
 	value, err := r.Get(ctx, DocKey(id))
 	if err != nil {
 		return Doc{}, fmt.Errorf("read document: %w", err)
@@ -168,7 +169,7 @@ func readDoc(ctx context.Context, r Reader, id string) (Doc, error) {
 }
 
 // readDocs reads those documents that are there.
-func readDocs(ctx context.Context, r Reader, ids []string) ([]Doc, error) {
+func readDocs(ctx context.Context, r storage.Reader, ids []string) ([]Doc, error) {
 	var docs []Doc
 	for _, id := range ids {
 		d, err := readDoc(ctx, r, id)

@@ -121,10 +121,8 @@ func (ix *Index) give(s *scratch) {
 const wide = 1000
 
 // find returns at most want documents, best first, and what there is to say if
-// there are none.
+// there are none. Under the index's lock.
 func (ix *Index) find(q *Query, want int) ([]found, Result) {
-	ix.mu.RLock()
-	defer ix.mu.RUnlock()
 	p, rk := ix.picture, &ix.ranking
 	if p.live == 0 {
 		return nil, Result{Note: "the index is empty"}

@@ -25,7 +25,7 @@ func ids(res search.Result) []string {
 	return list
 }
 
-func find(t *testing.T, ix *search.Index, r search.Reader, q search.Query) search.Result {
+func find(t *testing.T, ix *search.Index, r storage.Reader, q search.Query) search.Result {
 	t.Helper()
 	return must(ix.Search(t.Context(), r, q))(t)
 }
@@ -213,7 +213,7 @@ func TestIncremental(t *testing.T) {
 		if i > 1000 && i < 1500 { // nothing but replacements
 			id := docs[i-900].ID
 			gone[id] = true
-			must(0, ix.Apply(t.Context(), scope, must(ix.Replace(t.Context(), scope, []string{id}, docs[i:i+n]...))(t)))(t)
+			must(0, scope.Apply(t.Context(), must(ix.Replace(t.Context(), scope, []string{id}, docs[i:i+n]...))(t)...))(t)
 		} else {
 			add(t, ix, scope, docs[i:i+n]...)
 		}
@@ -221,7 +221,7 @@ func TestIncremental(t *testing.T) {
 		if i%7 == 0 {
 			id := docs[i/2].ID
 			gone[id] = true
-			must(0, ix.Apply(t.Context(), scope, must(ix.Delete(t.Context(), scope, id, "no such", id))(t)))(t)
+			must(0, scope.Apply(t.Context(), must(ix.Delete(t.Context(), scope, id, "no such", id))(t)...))(t)
 		}
 		if i%50 == 0 {
 			must(watcher.Len(t.Context(), scope))(t)
@@ -275,7 +275,7 @@ func TestTwoWriters(t *testing.T) {
 			for i := w; i < len(docs) && err == nil; i += 2 {
 				var ops []storage.Op
 				if ops, err = ix.Append(t.Context(), scope, docs[i]); err == nil {
-					err = ix.Apply(t.Context(), scope, ops)
+					err = scope.Apply(t.Context(), ops...)
 				}
 			}
 			if err != nil {
@@ -300,7 +300,7 @@ func TestAppendIsSmall(t *testing.T) {
 	ops, bytes, text := 0, 0, 0
 	for _, d := range talk(3000, 9) {
 		list := must(ix.Append(t.Context(), scope, d))(t)
-		must(0, ix.Apply(t.Context(), scope, list))(t)
+		must(0, scope.Apply(t.Context(), list...))(t)
 		ops += len(list)
 		for _, op := range list {
 			if strings.HasPrefix(op.Key, "s/") {
@@ -333,7 +333,7 @@ func TestAppendRefuses(t *testing.T) {
 		}
 	}
 	// Deleted, the ID may come back with another text.
-	must(0, ix.Apply(t.Context(), scope, must(ix.Delete(t.Context(), scope, "t01"))(t)))(t)
+	must(0, scope.Apply(t.Context(), must(ix.Delete(t.Context(), scope, "t01"))(t)...))(t)
 	add(t, ix, scope, changed)
 	if got := ids(find(t, ix, scope, search.Query{Text: "harbour", Floor: -1})); slices.Contains(got, "t01") {
 		t.Errorf("found %v by what it said before", got)

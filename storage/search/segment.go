@@ -3,13 +3,10 @@ package search
 import (
 	"cmp"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"hash/crc32"
-	"hash/fnv"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/stratamem/strata/storage"
 )
@@ -303,21 +300,3 @@ func decodeSegment(value []byte) (*segment, error) {
 	}
 	return s, nil
 }
-
-// name returns what a segment's record is called: a digest of it.
-func name(record []byte) string {
-	h := fnv.New128a()
-	_, _ = h.Write(record)
-	return hex.EncodeToString(h.Sum(nil)[:12])
-}
-
-func segmentKey(level int, name string) string { return segmentPrefix(level) + name }
-
-func segmentPrefix(level int) string { return "s/" + string(rune('0'+level)) + "/" }
-
-// levelOf returns the level of a segment by its key.
-func levelOf(key string) int { return int(strings.TrimPrefix(key, "s/")[0] - '0') }
-
-// next returns the value of a record that changes with every change: it follows
-// from the value before and from the change.
-func next(before, change string) string { return name([]byte(before + "\n" + change)) }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stratamem/strata/internal/levels"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -24,7 +25,7 @@ var errLarge = &storage.InvalidError{Rule: "change of an index has over 4 MiB of
 // are merged, which adds at most 3 MiB to the size of the vectors, of which
 // there may be 4 MiB with their IDs: 5,000 of 384 dimensions. Points that the
 // index has already are left out; where that are all, there are no operations.
-func (ix *Index) Upsert(ctx context.Context, r Reader, points ...Point) ([]storage.Op, error) {
+func (ix *Index) Upsert(ctx context.Context, r storage.Reader, points ...Point) ([]storage.Op, error) {
 	size := 0
 	for i := range points {
 		size += 2*ix.dim + len(points[i].ID) + perEntry
@@ -57,7 +58,7 @@ func (ix *Index) Upsert(ctx context.Context, r Reader, points ...Point) ([]stora
 // does. IDs that the index has not are left out. A vector that is deleted is
 // not found from then on; its bytes stay in the store until their segment is
 // merged, or until [Index.Compact].
-func (ix *Index) Delete(ctx context.Context, r Reader, ids ...string) ([]storage.Op, error) {
+func (ix *Index) Delete(ctx context.Context, r storage.Reader, ids ...string) ([]storage.Op, error) {
 	size := 0
 	for _, id := range ids {
 		size += len(id) + perEntry
@@ -80,11 +81,11 @@ func (ix *Index) Delete(ctx context.Context, r Reader, ids ...string) ([]storage
 
 // change returns the operations that add entries to the index, newer than all
 // that it has.
-func (ix *Index) change(ctx context.Context, r Reader, entries func(*picture) []entry) ([]storage.Op, error) {
-	if err := ix.view(ctx, r); err != nil {
+func (ix *Index) change(ctx context.Context, r storage.Reader, entries func(*picture) []entry) ([]storage.Op, error) {
+	if err := ix.set.View(ctx, r); err != nil {
 		return nil, err
 	}
-	defer ix.mu.RUnlock()
+	defer ix.set.RUnlock()
 	list := entries(ix.picture)
 	if len(list) == 0 {
 		return nil, nil
@@ -106,7 +107,6 @@ func (ix *Index) segment(entries []entry) *segment {
 }
 
 const (
-	levels   = 3
 	target   = 1 << 20 // bytes of vectors that make a segment of the highest level
 	mostRows = 1024    // or so many vectors, if these are less
 	// grace is how long a deletion is kept at least, in seconds: longer than
@@ -131,7 +131,7 @@ func (ix *Index) full(level int) int {
 // level returns where a segment of a weight belongs.
 func (ix *Index) level(weight int) int {
 	level := 0
-	for level < levels-1 && weight >= ix.full(level) {
+	for level < levels.Levels-1 && weight >= ix.full(level) {
 		level++
 	}
 	return level
@@ -139,11 +139,11 @@ func (ix *Index) level(weight int) int {
 
 // grow adds to ops those that add a segment, merge others where there are
 // enough, or else write one anew of which most is superseded.
-func (ix *Index) grow(ctx context.Context, r Reader, ops []storage.Op, s *segment) ([]storage.Op, error) {
+func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s *segment) ([]storage.Op, error) {
 	level := ix.level(s.weight())
 	before := time.Now().Unix() - grace
 	merged := false
-	for level < levels-1 {
+	for level < levels.Levels-1 {
 		keys, weight := ix.keys(level)
 		if len(keys)+1 < ix.fanIn() && weight+s.weight() < ix.full(level) {
 			break
@@ -173,7 +173,7 @@ func (ix *Index) grow(ctx context.Context, r Reader, ops []storage.Op, s *segmen
 			return nil, err
 		}
 	}
-	return ix.mark(ops), nil
+	return ix.set.Mark(ops), nil
 }
 
 // put adds to ops the one that stores a segment, unless it is empty.
@@ -182,38 +182,14 @@ func put(ops []storage.Op, s *segment, level int) []storage.Op {
 		return ops
 	}
 	record := s.encode()
-	return append(ops, storage.Put(segmentKey(level, name(record)), record))
-}
-
-const (
-	headKey = "head"
-	deepKey = "deep"
-)
-
-// mark adds to ops those that say that something changed.
-func (ix *Index) mark(ops []storage.Op) []storage.Op {
-	change, deep := "", false
-	for i := range ops {
-		change += ops[i].Key + "\n"
-		deep = deep || levelOf(ops[i].Key) > 0
-	}
-	ops = append(ops, storage.Put(headKey, []byte(next(ix.head, change))))
-	if deep {
-		ops = append(ops, storage.Put(deepKey, []byte(next(ix.deep, change))))
-	}
-	return ops
+	return append(ops, storage.Put(levels.Key(level, record), record))
 }
 
 // keys returns the segments of a level, sorted, and what they weigh.
 func (ix *Index) keys(level int) (keys []string, weight int) {
-	for key := range ix.parts {
-		if levelOf(key) == level {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
+	keys = ix.set.Keys(level)
 	for _, key := range keys {
-		weight += ix.parts[key].weight
+		weight += ix.set.Parts[key].weight
 	}
 	return keys, weight
 }
@@ -222,8 +198,8 @@ func (ix *Index) keys(level int) (keys []string, weight int) {
 // superseded, if it is over half.
 func (ix *Index) wasteful() string {
 	worst, most := "", 0
-	for key, l := range ix.parts {
-		if levelOf(key) == levels-1 && 2*l.dead > l.vectors && (l.dead > most || l.dead == most && key < worst) {
+	for key, l := range ix.set.Parts {
+		if levels.Level(key) == levels.Levels-1 && 2*l.dead > l.vectors && (l.dead > most || l.dead == most && key < worst) {
 			worst, most = key, l.dead
 		}
 	}
@@ -231,7 +207,7 @@ func (ix *Index) wasteful() string {
 }
 
 // segments reads segments.
-func (ix *Index) segments(ctx context.Context, r Reader, keys []string) ([]*segment, error) {
+func (ix *Index) segments(ctx context.Context, r storage.Reader, keys []string) ([]*segment, error) {
 	var list []*segment
 	for _, key := range keys {
 		value, err := r.Get(ctx, key)

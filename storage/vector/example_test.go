@@ -25,7 +25,7 @@ func Example() {
 		vector.Point{ID: "the ferry ticket", Vector: []float32{0.5, 0, 0.5}},
 	)
 	if err == nil {
-		err = ix.Apply(ctx, scope, ops) // or put them in a batch with others
+		err = scope.Apply(ctx, ops...) // or put them in a batch with others
 	}
 	if err != nil {
 		fmt.Println(err)

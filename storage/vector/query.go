@@ -63,7 +63,7 @@ type Hit struct {
 
 // Search finds the vectors that are closest to that of q, the closest first and
 // of equals in the order of their IDs. It returns ctx's error if ctx ends.
-func (ix *Index) Search(ctx context.Context, r Reader, q Query) ([]Hit, error) {
+func (ix *Index) Search(ctx context.Context, r storage.Reader, q Query) ([]Hit, error) {
 	if q.Limit < 0 || q.Candidates < 0 {
 		return nil, &storage.InvalidError{Rule: "limit or number of candidates is negative"}
 	}
@@ -71,10 +71,10 @@ func (ix *Index) Search(ctx context.Context, r Reader, q Query) ([]Hit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := ix.view(ctx, r); err != nil {
+	if err := ix.set.View(ctx, r); err != nil {
 		return nil, err
 	}
-	defer ix.mu.RUnlock()
+	defer ix.set.RUnlock()
 	p := ix.picture
 	s := &search{ctx: ctx, picture: p, query: kept, filter: q.Filter, least: math.MinInt32, want: min(cmp.Or(q.Limit, defaultLimit), p.len())}
 	if q.MinScore != 0 {

@@ -48,7 +48,7 @@ func TestAllOrNothing(t *testing.T) {
 	upsert(t, ix, scope, at("a", 0))
 	ops := must(ix.Upsert(t.Context(), scope, at("a", 90), at("b", 90)))(t)
 	ops = append(ops, storage.Put("beside", nil).IfVersion("another"))
-	if err := ix.Apply(t.Context(), scope, ops); !errors.Is(err, storage.ErrConflict) {
+	if err := scope.Apply(t.Context(), ops...); !errors.Is(err, storage.ErrConflict) {
 		t.Fatalf("a batch whose precondition fails: %v", err)
 	}
 	if got := ids(must(ix.Search(t.Context(), scope, vector.Query{Vector: []float32{1, 0}, MinScore: 0.5}))(t)); got != "a" {
@@ -200,7 +200,7 @@ func TestTwoWriters(t *testing.T) {
 					ops, err = ix.Delete(t.Context(), scope, fmt.Sprintf("%d-%d", w, i-1))
 				}
 				if err == nil {
-					err = ix.Apply(t.Context(), scope, ops)
+					err = scope.Apply(t.Context(), ops...)
 				}
 			}
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/stratamem/strata/internal/levels"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -14,7 +15,7 @@ import (
 // cannot be read, and those of another model or of other dimensions than the
 // first. An error means that it could not look. What a damaged segment held is
 // lost to the index; rebuild it.
-func Check(ctx context.Context, r Reader) iter.Seq2[storage.Fault, error] {
+func Check(ctx context.Context, r storage.Reader) iter.Seq2[storage.Fault, error] {
 	return func(yield func(storage.Fault, error) bool) {
 		var first *segment
 		for e, err := range r.Scan(ctx, "s/", nil) {
@@ -46,15 +47,15 @@ func Check(ctx context.Context, r Reader) iter.Seq2[storage.Fault, error] {
 // of those that are [Index.Missing]. Nobody else should write the index
 // meanwhile.
 func (ix *Index) Rebuild(ctx context.Context, s storage.Scoped, source iter.Seq2[Point, error]) (int, error) {
-	if err := ix.clear(ctx, s); err != nil {
-		return 0, err
+	if err := levels.Clear(ctx, s); err != nil {
+		return 0, fmt.Errorf("rebuild vectors: %w", err)
 	}
 	n, size := 0, 0
 	var points []Point
 	flush := func() error {
 		ops, err := ix.Upsert(ctx, s, points...)
 		if err == nil {
-			err = ix.Apply(ctx, s, ops)
+			err = s.Apply(ctx, ops...)
 		}
 		if err == nil {
 			n += len(points)
@@ -80,30 +81,6 @@ func (ix *Index) Rebuild(ctx context.Context, s storage.Scoped, source iter.Seq2
 	return n, flush()
 }
 
-// clear removes every segment, also those that it cannot read.
-func (ix *Index) clear(ctx context.Context, s storage.Scoped) error {
-	var ops []storage.Op
-	for key, err := range s.List(ctx, "s/") {
-		if err != nil {
-			return fmt.Errorf("rebuild vectors: %w", err)
-		}
-		ops = append(ops, storage.Remove(key))
-	}
-	for part := range slices.Chunk(ops, storage.MaxBatch/2) {
-		for _, key := range []string{headKey, deepKey} {
-			value, err := record(ctx, s, key)
-			if err != nil {
-				return err
-			}
-			part = append(slices.Clip(part), storage.Put(key, []byte(next(value, part[0].Key))))
-		}
-		if err := ix.Apply(ctx, s, part); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Compact writes anew the segments of an index that hold what is deleted or
 // superseded, so that it is gone from the store, and merges small ones. It
 // works in batches, each of which leaves the index as it was to all readers.
@@ -126,21 +103,21 @@ func (ix *Index) Compact(ctx context.Context, s storage.Scoped) error {
 
 // groups returns the segments that have something to drop or are small, in
 // groups that make one segment.
-func (ix *Index) groups(ctx context.Context, r Reader) ([][]string, error) {
-	if err := ix.view(ctx, r); err != nil {
+func (ix *Index) groups(ctx context.Context, r storage.Reader) ([][]string, error) {
+	if err := ix.set.View(ctx, r); err != nil {
 		return nil, err
 	}
-	defer ix.mu.RUnlock()
+	defer ix.set.RUnlock()
 	var groups [][]string
 	weight := 0
-	for level := range levels {
+	for level := range levels.Levels {
 		keys, _ := ix.keys(level)
 		for _, key := range keys {
-			l := ix.parts[key]
-			if l.dead+l.deletions == 0 && level == levels-1 {
+			l := ix.set.Parts[key]
+			if l.dead+l.deletions == 0 && level == levels.Levels-1 {
 				continue
 			}
-			if groups == nil || weight+l.weight > ix.full(levels-1) {
+			if groups == nil || weight+l.weight > ix.full(levels.Levels-1) {
 				groups, weight = append(groups, nil), 0
 			}
 			weight += l.weight
@@ -156,14 +133,14 @@ func (ix *Index) rewrite(ctx context.Context, s storage.Scoped, keys []string) e
 	if err != nil {
 		return err
 	}
-	return ix.Apply(ctx, s, ops)
+	return s.Apply(ctx, ops...)
 }
 
-func (ix *Index) rewritten(ctx context.Context, r Reader, keys []string) ([]storage.Op, error) {
-	if err := ix.view(ctx, r); err != nil {
+func (ix *Index) rewritten(ctx context.Context, r storage.Reader, keys []string) ([]storage.Op, error) {
+	if err := ix.set.View(ctx, r); err != nil {
 		return nil, err
 	}
-	defer ix.mu.RUnlock()
+	defer ix.set.RUnlock()
 	parts, err := ix.segments(ctx, r, keys)
 	if err != nil {
 		return nil, err
@@ -172,5 +149,5 @@ func (ix *Index) rewritten(ctx context.Context, r Reader, keys []string) ([]stor
 	for _, key := range keys {
 		ops = append(ops, storage.Remove(key))
 	}
-	return ix.mark(put(ops, ix.merge(parts, math.MaxInt64), levels-1)), nil
+	return ix.set.Mark(put(ops, ix.merge(parts, math.MaxInt64), levels.Levels-1)), nil
 }

@@ -2,9 +2,7 @@ package vector
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -232,20 +230,3 @@ func (r *reader) text() []byte { return r.take(r.count()) }
 func sortEntries(list []entry) {
 	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(strings.Compare(a.id, b.id), b.compare(a.stamp)) })
 }
-
-// name returns what a segment's record is called: a digest of it.
-func name(record []byte) string {
-	sum := sha256.Sum256(record)
-	return hex.EncodeToString(sum[:12])
-}
-
-func segmentKey(level int, name string) string { return segmentPrefix(level) + name }
-
-func segmentPrefix(level int) string { return "s/" + string(rune('0'+level)) + "/" }
-
-// levelOf returns the level of a segment by its key.
-func levelOf(key string) int { return int(strings.TrimPrefix(key, "s/")[0] - '0') }
-
-// next returns the value of a record that changes with every change: it follows
-// from the value before and from the change.
-func next(before, change string) string { return name([]byte(before + "\n" + change)) }

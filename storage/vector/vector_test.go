@@ -28,7 +28,7 @@ func remove(tb testing.TB, ix *vector.Index, scope storage.Scoped, ids ...string
 
 func apply(tb testing.TB, ix *vector.Index, scope storage.Scoped, ops []storage.Op) {
 	tb.Helper()
-	if err := ix.Apply(context.Background(), scope, ops); err != nil {
+	if err := scope.Apply(context.Background(), ops...); err != nil {
 		tb.Fatal(err)
 	}
 }
