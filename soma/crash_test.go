@@ -84,6 +84,18 @@ func TestCrash(t *testing.T) {
 		}, func(w *world) {
 			w.same("canon", w.consult(soma.Enforce, ""), []string{"canon-idea"})
 		}},
+		"supersede": {func(w *world, s *soma.Store) error {
+			_, err := s.As(anna).Promote(w.Context(), "idea", "")
+			if _, refused := errors.AsType[*soma.GovernanceError](err); err == nil || refused {
+				_, err = s.As(anna).Supersede(w.Context(), "canon-idea", "idea-two", "better")
+			}
+			if _, refused := errors.AsType[*soma.GovernanceError](err); refused {
+				err = nil // it was done before it died
+			}
+			return err
+		}, func(w *world) {
+			w.same("canon", w.consult(soma.Enforce, ""), []string{"canon-idea-two"})
+		}},
 		"decay": {func(w *world, s *soma.Store) error {
 			w.add(100 * 24 * time.Hour)
 			_, err := s.As(soma.Worker("decay")).ProcessDecay(w.Context())

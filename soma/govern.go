@@ -143,32 +143,52 @@ func bodyDigest(e *Entity) string {
 	return sum
 }
 
+// isReviewer refuses who may not decide about an entity.
+func (w *Writer) isReviewer(id string) error {
+	if w.actor.Kind != "person" || strings.TrimSpace(w.actor.Name) == "" {
+		return &GovernanceError{id, "it wants a person with a name for a reviewer"}
+	}
+	return nil
+}
+
+// find loads an entity that a decision is about.
+func (w *Writer) find(ctx context.Context, id string) (*stored, error) {
+	key, err := w.s.keyOf(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return nil, &GovernanceError{id, "there is no such entity"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w.s.load(ctx, key)
+}
+
 // review changes a proposal that waits, in the name of a reviewer.
 func (w *Writer) review(ctx context.Context, id string, f func(b *batch, e *stored) error) error {
-	refuse := func(reason string) error { return &GovernanceError{id, reason} }
-	if w.actor.Kind != "person" || strings.TrimSpace(w.actor.Name) == "" {
-		return refuse("it wants a person with a name for a reviewer")
+	if err := w.isReviewer(id); err != nil {
+		return err
 	}
 	return w.s.change(ctx, func(b *batch) error {
-		key, err := w.s.keyOf(ctx, id)
-		if errors.Is(err, ErrNotFound) {
-			return refuse("there is no such entity")
+		e, err := w.find(ctx, id)
+		if err == nil {
+			err = waits(id, e)
 		}
 		if err != nil {
 			return err
-		}
-		e, err := w.s.load(ctx, key)
-		if err != nil {
-			return err
-		}
-		switch {
-		case e.Layer != Emerging:
-			return refuse(fmt.Sprintf("it is in layer %s, not emerging", e.Layer))
-		case e.proposalStatus() != Pending:
-			return refuse("it is no longer pending: it was " + e.proposalStatus())
 		}
 		return f(b, e)
 	})
+}
+
+// waits refuses what is no proposal, or was decided.
+func waits(id string, e *stored) error {
+	switch {
+	case e.Layer != Emerging:
+		return &GovernanceError{id, fmt.Sprintf("it is in layer %s, not emerging", e.Layer)}
+	case e.proposalStatus() != Pending:
+		return &GovernanceError{id, "it is no longer pending: it was " + e.proposalStatus()}
+	}
+	return nil
 }
 
 // decided returns a proposal with the decision of a reviewer.
@@ -191,36 +211,50 @@ func (w *Writer) decided(e *Entity, status, reason string) *Entity {
 // once, there is one canon entry. The writer's actor is the reviewer.
 func (w *Writer) Promote(ctx context.Context, id, reason string) (canon *Entity, err error) {
 	err = w.review(ctx, id, func(b *batch, e *stored) error {
-		canon = e.Clone()
-		if canon.ID, err = w.s.freeID(ctx, cmp.Or(shortSlug(e.Name), shortSlug(e.ID), "entry")); err != nil {
+		if canon, err = w.canonOf(ctx, e); err != nil {
 			return err
 		}
-		canon.Layer, canon.DecayAt, canon.SourceWorker = Canon, zeroTime, governance.Name
-		canon.Status = Statuses(e.Type)[0]
-		if e.Type == "policy" {
-			canon.Status = "enforcing"
-		}
-		for _, field := range []string{FieldProposalStatus, "decay_at", fieldReviewedAt, fieldReviewedBy, fieldReviewReason} {
-			delete(canon.Fields, field)
-		}
-		canon.set(FieldRatifiedBy, w.actor.Name)
-		canon.set(FieldRatifiedAt, formatTime(w.s.now()))
-		canon.set(FieldOrigin, e.ID)
-		if err := canon.validate(); err != nil {
-			return err
-		}
-		if err := b.put(ctx, e, w.decided(e.Entity, Promoted, reason), OpPromote, w.actor, reason); err != nil {
-			return err
-		}
-		if err := b.put(ctx, nil, canon, OpCreate, w.actor, reason); err != nil {
-			return err
-		}
-		return b.ratify(canon)
+		return w.promote(ctx, b, e, canon, reason)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("promote: %w", err)
 	}
 	return canon, nil
+}
+
+// canonOf returns the canon entry that a proposal becomes.
+func (w *Writer) canonOf(ctx context.Context, e *stored) (*Entity, error) {
+	canon := e.Clone()
+	var err error
+	if canon.ID, err = w.s.freeID(ctx, cmp.Or(shortSlug(e.Name), shortSlug(e.ID), "entry")); err != nil {
+		return nil, err
+	}
+	canon.Layer, canon.DecayAt, canon.SourceWorker = Canon, zeroTime, governance.Name
+	canon.Status = Statuses(e.Type)[0]
+	if e.Type == "policy" {
+		canon.Status = "enforcing"
+	}
+	for _, field := range []string{FieldProposalStatus, "decay_at", fieldReviewedAt, fieldReviewedBy, fieldReviewReason} {
+		delete(canon.Fields, field)
+	}
+	canon.set(FieldRatifiedBy, w.actor.Name)
+	canon.set(FieldRatifiedAt, formatTime(w.s.now()))
+	canon.set(FieldOrigin, e.ID)
+	return canon, nil
+}
+
+// promote plans that a proposal becomes a canon entry.
+func (w *Writer) promote(ctx context.Context, b *batch, e *stored, canon *Entity, reason string) error {
+	if err := canon.validate(); err != nil {
+		return err
+	}
+	if err := b.put(ctx, e, w.decided(e.Entity, Promoted, reason), OpPromote, w.actor, reason); err != nil {
+		return err
+	}
+	if err := b.put(ctx, nil, canon, OpCreate, w.actor, reason); err != nil {
+		return err
+	}
+	return b.ratify(canon)
 }
 
 // freeID returns an id that is not taken: canon-<slug>, with a number if others
@@ -264,55 +298,45 @@ func (w *Writer) Reject(ctx context.Context, id, reason string) error {
 	return nil
 }
 
-// govern changes the states of canon entities, in the name of a reviewer.
-func (w *Writer) govern(ctx context.Context, op, reason string, ids []string, f func(list []*Entity) error) error {
-	if w.actor.Kind != "person" || strings.TrimSpace(w.actor.Name) == "" {
-		return &GovernanceError{ids[0], "it wants a person with a name for a reviewer"}
+// govern plans decisions about canon, in the name of a reviewer; id is of the
+// entity that they are about first.
+func (w *Writer) govern(ctx context.Context, id, reason string, f func(b *batch) error) error {
+	if err := w.isReviewer(id); err != nil {
+		return err
 	}
 	if strings.TrimSpace(reason) == "" {
-		return &GovernanceError{ids[0], "it wants a reason"}
+		return &GovernanceError{id, "it wants a reason"}
 	}
-	return w.s.change(ctx, func(b *batch) error {
-		var old []*stored
-		var next []*Entity
-		for _, id := range ids {
-			key, err := w.s.keyOf(ctx, id)
-			if errors.Is(err, ErrNotFound) {
-				return &GovernanceError{id, "there is no such entity"}
-			}
-			if err != nil {
-				return err
-			}
-			e, err := w.s.load(ctx, key)
-			if err != nil {
-				return err
-			}
-			if e.Layer != Canon {
-				return &GovernanceError{id, fmt.Sprintf("it is in layer %s, not canon", e.Layer)}
-			}
-			if e.Unratified && op != OpRatify {
-				return &GovernanceError{id, "it is quarantined: ratify it first, or mend it"}
-			}
-			old, next = append(old, e), append(next, e.Clone())
-		}
-		if err := f(next); err != nil {
-			return err
-		}
-		for i, e := range next {
-			e.Unratified = false
-			if err := b.put(ctx, old[i], e, op, w.actor, reason); err != nil {
-				return err
-			}
-			if err := b.ratify(e); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return w.s.change(ctx, f)
 }
 
-// retired is the status of canon that no longer holds, by type.
-func retired(kind string) string {
+// holding returns a canon entry that holds.
+func (w *Writer) holding(ctx context.Context, id string) (*stored, error) {
+	e, err := w.find(ctx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case e.Layer != Canon:
+		return nil, &GovernanceError{id, fmt.Sprintf("it is in layer %s, not canon", e.Layer)}
+	case e.Unratified:
+		return nil, &GovernanceError{id, "it is quarantined: ratify it first, or mend it"}
+	case !holds(e.Entity):
+		return nil, &GovernanceError{id, "it no longer holds"}
+	}
+	return e, nil
+}
+
+// decree plans a new state of a canon entry, which is ratified by that.
+func (w *Writer) decree(ctx context.Context, b *batch, old *stored, e *Entity, op, reason string) error {
+	e.Unratified = false
+	if err := b.put(ctx, old, e, op, w.actor, reason); err != nil {
+		return err
+	}
+	return b.ratify(e)
+}
+
+// retiredStatus is that of canon that no longer holds, by type.
+func retiredStatus(kind string) string {
 	for _, status := range []string{"superseded", "deprecated", "resolved", "invalidated"} {
 		if slices.Contains(Statuses(kind), status) {
 			return status
@@ -321,41 +345,65 @@ func retired(kind string) string {
 	return ""
 }
 
-// Supersede says that one canon entry holds in the place of another, which is
-// kept and no longer served.
-func (w *Writer) Supersede(ctx context.Context, oldID, newID, reason string) error {
-	err := w.govern(ctx, OpSupersede, reason, []string{oldID, newID}, func(list []*Entity) error {
-		old, next := list[0], list[1]
-		switch {
-		case old.ID == next.ID:
+// Supersede says that an entry holds in the place of a canon entry, which is
+// kept and no longer served, and returns it. A proposal that waits is promoted
+// by that, in the same batch.
+func (w *Writer) Supersede(ctx context.Context, oldID, newID, reason string) (canon *Entity, err error) {
+	err = w.govern(ctx, oldID, reason, func(b *batch) error {
+		old, err := w.holding(ctx, oldID)
+		if err != nil {
+			return err
+		}
+		if err := w.decree(ctx, b, old, w.retired(old.Entity), OpSupersede, reason); err != nil {
+			return err
+		}
+		next, err := w.find(ctx, newID)
+		if err != nil {
+			return err
+		}
+		if next.Layer == Emerging {
+			if err := waits(newID, next); err != nil {
+				return err
+			}
+			if canon, err = w.canonOf(ctx, next); err != nil {
+				return err
+			}
+			canon.supersede(old.ID)
+			return w.promote(ctx, b, next, canon, reason)
+		}
+		if next, err = w.holding(ctx, newID); err != nil {
+			return err
+		}
+		if next.ID == old.ID {
 			return &GovernanceError{oldID, "it cannot supersede itself"}
-		case !holds(old):
-			return &GovernanceError{oldID, "it no longer holds"}
-		case !holds(next):
-			return &GovernanceError{newID, "it does not hold"}
 		}
-		w.retire(old)
-		all := []any{}
-		for _, ref := range append(next.refs(fieldSupersedes), old.ID) {
-			all = append(all, ref)
-		}
-		next.set(fieldSupersedes, all)
-		return nil
+		canon = next.Clone()
+		canon.supersede(old.ID)
+		return w.decree(ctx, b, next, canon, OpSupersede, reason)
 	})
 	if err != nil {
-		return fmt.Errorf("supersede: %w", err)
+		return nil, fmt.Errorf("supersede: %w", err)
 	}
-	return nil
+	return canon, nil
+}
+
+// supersede notes in an entity that it is in the place of another.
+func (e *Entity) supersede(id string) {
+	all := []any{}
+	for _, ref := range append(e.refs(fieldSupersedes), id) {
+		all = append(all, ref)
+	}
+	e.set(fieldSupersedes, all)
 }
 
 // Retire says that a canon entry no longer holds.
 func (w *Writer) Retire(ctx context.Context, id, reason string) error {
-	err := w.govern(ctx, OpRetire, reason, []string{id}, func(list []*Entity) error {
-		if !holds(list[0]) {
-			return &GovernanceError{id, "it no longer holds"}
+	err := w.govern(ctx, id, reason, func(b *batch) error {
+		e, err := w.holding(ctx, id)
+		if err != nil {
+			return err
 		}
-		w.retire(list[0])
-		return nil
+		return w.decree(ctx, b, e, w.retired(e.Entity), OpRetire, reason)
 	})
 	if err != nil {
 		return fmt.Errorf("retire: %w", err)
@@ -365,11 +413,14 @@ func (w *Writer) Retire(ctx context.Context, id, reason string) error {
 
 const fieldRetiredAt = "retired_at"
 
-func (w *Writer) retire(e *Entity) {
-	if status := retired(e.Type); status != "" {
+// retired returns an entity that no longer holds.
+func (w *Writer) retired(e *Entity) *Entity {
+	e = e.Clone()
+	if status := retiredStatus(e.Type); status != "" {
 		e.Status = status
 	}
 	e.set(fieldRetiredAt, formatTime(w.s.now()))
+	return e
 }
 
 // holds tells whether a canon entity is in force.
@@ -394,11 +445,17 @@ func (s *Store) Quarantined(ctx context.Context) ([]*Entity, error) {
 // Ratify takes a quarantined canon document as it is, in the name of the
 // reviewer.
 func (w *Writer) Ratify(ctx context.Context, id, reason string) error {
-	err := w.govern(ctx, OpRatify, reason, []string{id}, func(list []*Entity) error {
-		e := list[0]
-		if !e.Unratified {
+	err := w.govern(ctx, id, reason, func(b *batch) error {
+		old, err := w.find(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case old.Layer != Canon:
+			return &GovernanceError{id, fmt.Sprintf("it is in layer %s, not canon", old.Layer)}
+		case !old.Unratified:
 			return &GovernanceError{id, "it is not quarantined"}
 		}
+		e := old.Clone()
 		e.set(FieldRatifiedBy, w.actor.Name)
 		e.set(FieldRatifiedAt, formatTime(w.s.now()))
 		if e.Text(FieldOrigin) == "" {
@@ -407,7 +464,10 @@ func (w *Writer) Ratify(ctx context.Context, id, reason string) error {
 		if e.SourceWorker == "" {
 			e.SourceWorker = governance.Name
 		}
-		return e.validate()
+		if err := e.validate(); err != nil {
+			return err
+		}
+		return w.decree(ctx, b, old, e, OpRatify, reason)
 	})
 	if err != nil {
 		return fmt.Errorf("ratify: %w", err)

@@ -80,9 +80,9 @@ func TestReview(t *testing.T) {
 			"worker":              func() error { _, err := w.As(synthesizer).Promote(w.Context(), weak.ID, ""); return err },
 			"agent":               func() error { return w.As(soma.Agent("x", "red")).Reject(w.Context(), weak.ID, "x") },
 			"empty reason":        func() error { return w.As(anna).Reject(w.Context(), weak.ID, " ") },
-			"supersede itself":    func() error { return w.As(anna).Supersede(w.Context(), canon.ID, canon.ID, "x") },
-			"supersede no one":    func() error { return w.As(anna).Supersede(w.Context(), "nobody", canon.ID, "x") },
-			"supersede, L3":       func() error { return w.As(anna).Supersede(w.Context(), canon.ID, strong.ID, "x") },
+			"supersede itself":    func() error { _, err := w.As(anna).Supersede(w.Context(), canon.ID, canon.ID, "x"); return err },
+			"supersede no one":    func() error { _, err := w.As(anna).Supersede(w.Context(), "nobody", canon.ID, "x"); return err },
+			"supersede, L3":       func() error { _, err := w.As(anna).Supersede(w.Context(), canon.ID, strong.ID, "x"); return err },
 			"retire no reason":    func() error { return w.As(anna).Retire(w.Context(), canon.ID, "") },
 			"retire by worker":    func() error { return w.As(synthesizer).Retire(w.Context(), canon.ID, "x") },
 			"ratify the ratified": func() error { return w.As(anna).Ratify(w.Context(), canon.ID, "x") },
@@ -100,7 +100,8 @@ func TestReview(t *testing.T) {
 			w.Error("canon is removed")
 		}
 
-		w.check(w.As(anna).Supersede(w.Context(), canon.ID, policy.ID, "better"))
+		_, err = w.As(anna).Supersede(w.Context(), canon.ID, policy.ID, "better")
+		w.check(err)
 		if got := w.read(canon.ID); got.Status != "superseded" {
 			w.Errorf("superseded canon is %s", got.Status)
 		}
@@ -108,14 +109,36 @@ func TestReview(t *testing.T) {
 			w.Errorf("what superseded it is %+v", got)
 		}
 		w.same("in force", w.consult(soma.Enforce, ""), []string{policy.ID})
-		w.check(w.As(anna).Retire(w.Context(), policy.ID, "over"))
+
+		// A proposal that waits is promoted in the place of what holds.
+		later := w.create(synthesizer, w.proposed("Later idea", 0.8, "incident"))
+		inPlace, err := w.As(anna).Supersede(w.Context(), policy.ID, later.ID, "better still")
+		w.check(err)
+		w.same("in the place of a policy", w.read("canon-later-idea"), inPlace)
+		if got := w.read(later.ID); got.Text(soma.FieldProposalStatus) != soma.Promoted || inPlace.Unratified || inPlace.Text(soma.FieldOrigin) != later.ID {
+			w.Errorf("the proposal is %+v, canon %+v", got, inPlace)
+		}
+		w.same("in force", w.consult(soma.Enforce, ""), []string{inPlace.ID})
+		for name, ids := range map[string][2]string{
+			"what no longer holds":      {policy.ID, inPlace.ID},
+			"by what was promoted":      {inPlace.ID, later.ID},
+			"by what no longer holds":   {inPlace.ID, policy.ID},
+			"by what is in the archive": {inPlace.ID, "incident"},
+		} {
+			before := w.dump()
+			if _, err := w.As(anna).Supersede(w.Context(), ids[0], ids[1], "x"); !errors.As(err, new(*soma.GovernanceError)) {
+				w.Errorf("supersede %s is not refused: %v", name, err)
+			}
+			w.same("the store after supersede "+name, w.dump(), before)
+		}
+		w.check(w.As(anna).Retire(w.Context(), inPlace.ID, "over"))
 		w.same("in force", w.consult(soma.Enforce, ""), []string(nil))
 		var ops []string
 		for v, err := range w.History(w.Context(), policy.ID) {
 			w.check(err)
 			ops = append(ops, v.Op+" "+v.Actor+" "+v.Reason)
 		}
-		w.same("history of a canon entry", ops, []string{"create person:anna ", "supersede person:anna better", "retire person:anna over"})
+		w.same("history of a canon entry", ops, []string{"create person:anna ", "supersede person:anna better", "supersede person:anna better still"})
 	})
 }
 

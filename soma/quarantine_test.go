@@ -45,9 +45,13 @@ func governed(t *testing.T) (*soma.Store, *soma.Writer) {
 func TestQuarantineHolds(t *testing.T) {
 	s, w := governed(t)
 	ctx := t.Context()
+	supersede := func(old, by string) error {
+		_, err := w.Supersede(ctx, old, by, "r")
+		return err
+	}
 	for name, err := range map[string]error{
-		"supersede by it": w.Supersede(ctx, "canon-a", "canon-forged", "r"),
-		"supersede it":    w.Supersede(ctx, "canon-forged", "canon-a", "r"),
+		"supersede by it": supersede("canon-a", "canon-forged"),
+		"supersede it":    supersede("canon-forged", "canon-a"),
 		"retire it":       w.Retire(ctx, "canon-forged", "r"),
 	} {
 		if _, ok := errors.AsType[*soma.GovernanceError](err); !ok {

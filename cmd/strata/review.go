@@ -286,12 +286,17 @@ is and does not decay, so that it is not proposed again.`,
 	},
 }, {
 	verb: "supersede", use: "supersede OLD NEW", args: 2, what: "the canon entity that no longer holds, and the one in its place",
-	short: "Say that one canon entity holds in the place of another",
-	long: `Says that one canon entity holds in the place of another. The old one is kept, and
-served no longer. Both are canon: promote the new one first.`,
+	short: "Say that one entity holds in the place of a canon entity",
+	long: `Says that one entity holds in the place of a canon entity. The old one is kept, and
+served no longer. The new one is canon, or a proposal that waits: that is promoted
+by it, at once.`,
 	example: "  strata review supersede canon-retries canon-retries-with-jitter --db agent.db --as anna --reason 'more precise'",
 	do: func(ctx context.Context, w *soma.Writer, args []string, reason string) (string, []string, error) {
-		return fmt.Sprintf("superseded %s: %s holds in its place", args[0], args[1]), args, w.Supersede(ctx, args[0], args[1], reason)
+		canon, err := w.Supersede(ctx, args[0], args[1], reason)
+		if err != nil {
+			return "", nil, err
+		}
+		return fmt.Sprintf("superseded %s: %s holds in its place", args[0], entityName(canon)), []string{args[0], entityName(canon)}, nil
 	},
 }, {
 	verb: "retire", use: "retire ID", args: 1, what: "a canon entity",

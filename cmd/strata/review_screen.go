@@ -68,17 +68,18 @@ func (d *desk) decide(verb string, p *petition, old, reason string) (said string
 			said = "ratified " + id
 			return refusal(w.Ratify(d.ctx, id, reason))
 		}
-		canon, err := w.Promote(d.ctx, id, reason)
+		var canon *soma.Entity
+		if verb == deskSupersede {
+			canon, err = w.Supersede(d.ctx, old, id, reason)
+		} else {
+			canon, err = w.Promote(d.ctx, id, reason)
+		}
 		if err != nil {
 			return refusal(err)
 		}
 		said = "promoted: " + entityName(canon) + " holds"
-		if verb != deskSupersede {
-			return nil
-		}
-		said += " in the place of " + old
-		if err := w.Supersede(d.ctx, old, entityName(canon), reason); err != nil {
-			return fmt.Errorf("%s was promoted, and %s holds still: %w", entityName(canon), old, refusal(err))
+		if verb == deskSupersede {
+			said += " in the place of " + old
 		}
 		return nil
 	})
