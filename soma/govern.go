@@ -151,8 +151,8 @@ func (w *Writer) isReviewer(id string) error {
 	return nil
 }
 
-// find loads an entity that a decision is about.
-func (w *Writer) find(ctx context.Context, id string) (*stored, error) {
+// subject loads the entity that a decision is about.
+func (w *Writer) subject(ctx context.Context, id string) (*stored, error) {
 	key, err := w.s.keyOf(ctx, id)
 	if errors.Is(err, ErrNotFound) {
 		return nil, &GovernanceError{id, "there is no such entity"}
@@ -169,7 +169,7 @@ func (w *Writer) review(ctx context.Context, id string, f func(b *batch, e *stor
 		return err
 	}
 	return w.s.change(ctx, func(b *batch) error {
-		e, err := w.find(ctx, id)
+		e, err := w.subject(ctx, id)
 		if err == nil {
 			err = waits(id, e)
 		}
@@ -312,7 +312,7 @@ func (w *Writer) govern(ctx context.Context, id, reason string, f func(b *batch)
 
 // holding returns a canon entry that holds.
 func (w *Writer) holding(ctx context.Context, id string) (*stored, error) {
-	e, err := w.find(ctx, id)
+	e, err := w.subject(ctx, id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -357,7 +357,7 @@ func (w *Writer) Supersede(ctx context.Context, oldID, newID, reason string) (ca
 		if err := w.decree(ctx, b, old, w.retired(old.Entity), OpSupersede, reason); err != nil {
 			return err
 		}
-		next, err := w.find(ctx, newID)
+		next, err := w.subject(ctx, newID)
 		if err != nil {
 			return err
 		}
@@ -446,7 +446,7 @@ func (s *Store) Quarantined(ctx context.Context) ([]*Entity, error) {
 // reviewer.
 func (w *Writer) Ratify(ctx context.Context, id, reason string) error {
 	err := w.govern(ctx, id, reason, func(b *batch) error {
-		old, err := w.find(ctx, id)
+		old, err := w.subject(ctx, id)
 		switch {
 		case err != nil:
 			return err
