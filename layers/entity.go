@@ -210,10 +210,7 @@ func properNames(sentence string) []foundName {
 
 func (e *entity) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
 	var out memory.Recalled[struct{}]
-	visible := make(map[string]bool)
-	for i := max(len(in.Log)-max(e.Tail, 0), 0); i < len(in.Log); i++ {
-		visible[itemKey(in.Execution, &in.Log[i], i)] = true
-	}
+	visible := tailKeys(in, e.Tail)
 	cards, err := e.find(ctx, in.Records, query(in.Query), visible)
 	if err != nil {
 		return out, err

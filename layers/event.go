@@ -131,6 +131,16 @@ func itemKey(x *memory.Execution, it *projection.Item, at int) string {
 	return timeKey(it.Time) + "-" + digest(x.Identity().Thread, id)
 }
 
+// tailKeys are the keys of the last items of the log, so many as tail says: those
+// that are taken to be in the prompt already.
+func tailKeys(in *memory.RecallInput[struct{}], tail int) map[string]bool {
+	keys := make(map[string]bool)
+	for i := max(len(in.Log)-max(tail, 0), 0); i < len(in.Log); i++ {
+		keys[itemKey(in.Execution, &in.Log[i], i)] = true
+	}
+	return keys
+}
+
 // timeKey sorts as t does, from 1970 on.
 func timeKey(t time.Time) string {
 	return fmt.Sprintf("%016x", max(t.UnixMicro(), 0))

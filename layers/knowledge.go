@@ -87,12 +87,12 @@ func Knowledge(store KnowledgeStore, opts *KnowledgeOptions) []memory.Layer {
 	emerging := memory.Define(memory.Spec{
 		ID: "knowledge-emerging", Slot: memory.SlotProcedural, Scope: memory.ScopeGlobal,
 		Budget: budget(k.Emerging, 600), Placement: projection.Live, Format: 1,
-	}, memory.Hooks[struct{}]{Recall: k.recall("emerging", "no proposal waits for a decision")})
+	}, memory.Hooks[struct{}]{Recall: recallGuidance(store, "emerging", k.TopK, "no proposal waits for a decision")})
 	working := memory.Define(memory.Spec{
 		ID: "knowledge-working", Slot: memory.SlotEntity, Scope: memory.ScopeGlobal,
 		Budget: budget(k.Working, 800), Placement: projection.Live, Format: 1,
-	}, memory.Hooks[struct{}]{Recall: k.recall("working", "the team is at nothing")})
-	hooks := memory.Hooks[struct{}]{Recall: k.recall("archive", "nothing that happened bears on the query")}
+	}, memory.Hooks[struct{}]{Recall: recallGuidance(store, "working", k.TopK, "the team is at nothing")})
+	hooks := memory.Hooks[struct{}]{Recall: recallGuidance(store, "archive", k.TopK, "nothing that happened bears on the query")}
 	if !k.NoHarvest {
 		hooks.Store, hooks.OnComplete, hooks.OnReturn = k.harvest, k.complete, k.returned
 	}
@@ -140,7 +140,9 @@ func (k *knowledge) canon(ctx context.Context, in *memory.RecallInput[struct{}])
 	return out, nil
 }
 
-func (k *knowledge) recall(layer, nothing string) func(context.Context, *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
+// recallGuidance returns the hook that says what a layer of a store has for the
+// run's team, or that there is nothing.
+func recallGuidance(store KnowledgeStore, layer string, topK int, nothing string) func(context.Context, *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
 	return func(ctx context.Context, in *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
 		var out memory.Recalled[struct{}]
 		team := in.Execution.Identity().Team
@@ -148,7 +150,7 @@ func (k *knowledge) recall(layer, nothing string) func(context.Context, *memory.
 			out.Note = "the run has no team"
 			return out, nil
 		}
-		list, err := k.store.Guide(ctx, layer, team, query(in.Query), k.TopK)
+		list, err := store.Guide(ctx, layer, team, query(in.Query), topK)
 		if err != nil {
 			return out, err
 		}

@@ -1,8 +1,6 @@
 package layers
 
 import (
-	"context"
-
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
 )
@@ -32,19 +30,6 @@ func Procedural(store KnowledgeStore, opts *ProceduralOptions) memory.Layer {
 		Budget: projection.Exactly(600), Placement: projection.Live, Format: 1,
 	}, o.Spec)
 	return memory.Define(spec, memory.Hooks[struct{}]{
-		Recall: func(ctx context.Context, in *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
-			var out memory.Recalled[struct{}]
-			list, err := store.Guide(ctx, "rules", in.Execution.Identity().Team, query(in.Query), o.TopK)
-			if err != nil {
-				return out, err
-			}
-			for _, g := range list {
-				out.Items = append(out.Items, guide(g))
-			}
-			if len(list) == 0 {
-				out.Note = "no rule bears on the query"
-			}
-			return out, nil
-		},
+		Recall: recallGuidance(store, "rules", o.TopK, "no rule bears on the query"),
 	})
 }

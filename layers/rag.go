@@ -155,7 +155,7 @@ func (r *rag) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (mem
 			continue
 		}
 		text := quote(h)
-		cost, ok := tokens(in.Execution, r.spec.ID, text, left)
+		cost, ok := fits(in.Execution, r.spec.ID, text, left)
 		if !ok {
 			large++
 			continue
@@ -175,16 +175,6 @@ func (r *rag) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (mem
 	}
 	out.Note = strings.Join(notes, "; ")
 	return out, nil
-}
-
-// tokens returns what text costs as one more item of a layer, and whether that
-// is within what is left of its budget.
-func tokens(x *memory.Execution, layer, text string, left int) (int, bool) {
-	if !fits(x, layer, text, left) {
-		return 0, false
-	}
-	const overhead = 8 // as for fits
-	return x.Count("<"+layer+">\n"+text+"\n</"+layer+">") + overhead, true
 }
 
 // quote renders a passage under a line that says where it is from.

@@ -171,10 +171,7 @@ func passages(x *memory.Execution, items []projection.Item) []search.Doc {
 func itemOf(id string) string { return id[:max(strings.LastIndexByte(id, '-'), 0)] }
 
 func (r *semanticRecall) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
-	visible := make(map[string]bool)
-	for i := max(len(in.Log)-max(r.Tail, 0), 0); i < len(in.Log); i++ {
-		visible[itemKey(in.Execution, &in.Log[i], i)] = true
-	}
+	visible := tailKeys(in, r.Tail)
 	shown := func(id string) bool { return visible[itemOf(id)] }
 	var out memory.Recalled[struct{}]
 	found, err := r.find(ctx, in.Execution, in.Records, search.Query{

@@ -107,7 +107,7 @@ func (w *workingMemory) recall(_ context.Context, in *memory.RecallInput[Notes])
 		return out, nil
 	}
 	text := strings.Join(lines(list), "\n")
-	if !fits(in.Execution, w.spec.ID, text, in.Budget) {
+	if _, ok := fits(in.Execution, w.spec.ID, text, in.Budget); !ok {
 		list, text = w.newest(in, list)
 		note := fmt.Sprintf("%d of %d notes are left out: they exceed the budget of %d tokens", all-len(list), all, in.Budget)
 		out.Note = strings.TrimPrefix(out.Note+"; "+note, "; ")
@@ -138,7 +138,8 @@ func (w *workingMemory) newest(in *memory.RecallInput[Notes], list []entry) ([]e
 	lo, hi := 1, len(list)
 	for lo < hi {
 		mid := (lo + hi) / 2
-		if _, text := render(mid); fits(in.Execution, w.spec.ID, text, in.Budget) {
+		_, text := render(mid)
+		if _, ok := fits(in.Execution, w.spec.ID, text, in.Budget); ok {
 			hi = mid
 		} else {
 			lo = mid + 1
