@@ -214,28 +214,22 @@ func (v *View) Query(ctx context.Context, q Query) iter.Seq2[*Entity, error] {
 
 // pastKeys yields the keys that have a history, skipping from one to the next.
 func (s *Store) pastKeys(ctx context.Context, kind string) iter.Seq2[string, error] {
+	prefix := historyPrefix
+	if kind != "" {
+		prefix += kind + "/"
+	}
+	entity := func(key string) (string, bool) {
+		const number = len("/000000000001")
+		return key[:max(len(key)-number, 0)], len(key) > len(historyPrefix)+number
+	}
 	return func(yield func(string, error) bool) {
-		prefix := historyPrefix
-		if kind != "" {
-			prefix += kind + "/"
-		}
-		for after, more := "", true; more; {
-			more = false
-			for e, err := range storage.Scan(ctx, s.db, prefix, &storage.ScanOptions{After: after, Limit: 1}) {
-				if err != nil {
-					yield("", fmt.Errorf("read history: %w", err))
-					return
-				}
-				const number = len("/000000000001")
-				if len(e.Key) <= len(historyPrefix)+number {
-					after, more = e.Key, true
-					continue
-				}
-				key := e.Key[len(historyPrefix) : len(e.Key)-number]
-				if !yield(key, nil) {
-					return
-				}
-				after, more = historyPrefix+key+"0", true // the byte after "/"
+		for group, err := range storage.Groups(ctx, s.db, prefix, entity) {
+			if err != nil {
+				yield("", fmt.Errorf("read history: %w", err))
+				return
+			}
+			if !yield(group[len(historyPrefix):], nil) {
+				return
 			}
 		}
 	}

@@ -69,6 +69,31 @@ func Scan(ctx context.Context, a Adapter, prefix string, opts *ScanOptions) iter
 	}
 }
 
+// Groups yields the groups that the keys with a prefix are of, in byte order, each
+// once. of returns the group of a key, what all of its keys have before a "/",
+// or false for a key that is of none. It reads an entry for each group, not those
+// that it has.
+func Groups(ctx context.Context, a Adapter, prefix string, of func(key string) (group string, ok bool)) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for after, more := "", true; more; {
+			more = false
+			for e, err := range Scan(ctx, a, prefix, &ScanOptions{After: after, Limit: 1}) {
+				if err != nil {
+					yield("", err)
+					return
+				}
+				more, after = true, e.Key
+				if group, ok := of(e.Key); ok {
+					if !yield(group, nil) {
+						return
+					}
+					after = group + "0" // the byte after "/": beyond all of it
+				}
+			}
+		}
+	}
+}
+
 // scanKeys is the List of the keys that opts admits, in the order of opts.
 func scanKeys(ctx context.Context, a Adapter, prefix string, opts *ScanOptions) iter.Seq2[string, error] {
 	if !opts.Reverse {

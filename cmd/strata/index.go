@@ -231,27 +231,18 @@ func indexesOf(ctx context.Context, store storage.Adapter, layer string) iter.Se
 		if layer != "" {
 			prefix += storage.EscapeSegment(layer) + "/"
 		}
-		for after, more := "", true; more; {
-			more = false
-			for e, err := range storage.Scan(ctx, store, prefix, &storage.ScanOptions{After: after, Limit: 1}) {
-				if err != nil {
-					yield("", err)
-					return
-				}
-				more, after = true, e.Key
-				name, ok := recordsOf(e.Key)
-				if !ok {
-					continue
-				}
-				after = name + "0" // the byte after "/": beyond all its records
-				switch _, err := store.Get(ctx, name+"/head"); {
-				case errors.Is(err, storage.ErrNotFound):
-				case err != nil:
-					yield("", err)
-					return
-				case !yield(name, nil):
-					return
-				}
+		for name, err := range storage.Groups(ctx, store, prefix, recordsOf) {
+			if err != nil {
+				yield("", err)
+				return
+			}
+			switch _, err := store.Get(ctx, name+"/head"); {
+			case errors.Is(err, storage.ErrNotFound):
+			case err != nil:
+				yield("", err)
+				return
+			case !yield(name, nil):
+				return
 			}
 		}
 	}

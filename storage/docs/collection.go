@@ -120,26 +120,22 @@ type Place struct {
 // Places yields the collections of a store, in the byte order of their keys. It
 // reads one entry for each.
 func Places(ctx context.Context, store storage.Adapter) iter.Seq2[Place, error] {
+	collection := func(key string) (string, bool) {
+		parts := strings.SplitN(key[len(docsSpace):], "/", 4)
+		return docsSpace + strings.Join(parts[:min(len(parts), 3)], "/"), len(parts) == 4
+	}
 	return func(yield func(Place, error) bool) {
-		for after, more := "", true; more; {
-			more = false
-			for e, err := range storage.Scan(ctx, store, docsSpace, &storage.ScanOptions{After: after, Limit: 1}) {
-				if err != nil {
-					yield(Place{}, fmt.Errorf("list collections: %w", err))
-					return
-				}
-				more, after = true, e.Key
-				parts := strings.SplitN(e.Key[len(docsSpace):], "/", 4)
-				if len(parts) < 4 {
-					continue
-				}
-				after = docsSpace + strings.Join(parts[:3], "/") + "0" // the byte after "/": beyond all of it
-				kind, err1 := storage.UnescapeSegment(parts[0])
-				id, err2 := storage.UnescapeSegment(parts[1])
-				name, err3 := storage.UnescapeSegment(parts[2])
-				if errors.Join(err1, err2, err3) == nil && !yield(Place{Owner{kind, id}, name}, nil) {
-					return
-				}
+		for group, err := range storage.Groups(ctx, store, docsSpace, collection) {
+			if err != nil {
+				yield(Place{}, fmt.Errorf("list collections: %w", err))
+				return
+			}
+			parts := strings.Split(group[len(docsSpace):], "/")
+			kind, err1 := storage.UnescapeSegment(parts[0])
+			id, err2 := storage.UnescapeSegment(parts[1])
+			name, err3 := storage.UnescapeSegment(parts[2])
+			if errors.Join(err1, err2, err3) == nil && !yield(Place{Owner{kind, id}, name}, nil) {
+				return
 			}
 		}
 	}
