@@ -60,28 +60,43 @@ func (w *Writer) Forget(ctx context.Context, id, reason string) (Forgotten, erro
 	return out, nil
 }
 
-// ForgetAll forgets all entities that q selects, quarantined ones too; see
-// [Writer.Forget]. A Team selects what is its own, and not what is of no team.
+// ForgetAll forgets all entities that [Store.Forgettable] selects; see
+// [Writer.Forget].
 func (w *Writer) ForgetAll(ctx context.Context, q Query, reason string) (Forgotten, error) {
-	var ids []string
+	ids, err := w.s.Forgettable(ctx, q)
+	if err != nil {
+		return Forgotten{}, fmt.Errorf("forget: %w", err)
+	}
+	return w.ForgetEach(ctx, ids, reason)
+}
+
+// Forgettable returns type/id of all entities that q selects, quarantined ones
+// too. A Team selects what is its own, and not what is of no team.
+func (s *Store) Forgettable(ctx context.Context, q Query) (ids []string, err error) {
 	own := func(e *Entity) bool { return q.Team == AllTeams || e.Team == q.Team }
-	for e, err := range w.s.Query(ctx, q) {
+	for e, err := range s.Query(ctx, q) {
 		if err != nil {
-			return Forgotten{}, fmt.Errorf("forget: %w", err)
+			return nil, err
 		}
 		if own(e) {
 			ids = append(ids, e.Type+"/"+e.ID)
 		}
 	}
-	quarantined, err := w.s.Quarantined(ctx)
+	quarantined, err := s.Quarantined(ctx)
 	if err != nil {
-		return Forgotten{}, fmt.Errorf("forget: %w", err)
+		return nil, err
 	}
 	for _, e := range quarantined {
 		if e.Unratified = false; q.Text == "" && own(e) && q.admits(e) {
 			ids = append(ids, e.Type+"/"+e.ID)
 		}
 	}
+	return ids, nil
+}
+
+// ForgetEach forgets entities one after the other. One that went with another is
+// no error.
+func (w *Writer) ForgetEach(ctx context.Context, ids []string, reason string) (Forgotten, error) {
 	var out Forgotten
 	for _, id := range ids {
 		f, err := w.Forget(ctx, id, reason)

@@ -86,7 +86,7 @@ func (t *tool) forget(ctx context.Context, args []string, o *forgetOptions) erro
 	return writeKnowledge(ctx, "forget", o.db, func(s *soma.Store, store storage.Adapter) error {
 		ids := args
 		if len(args) == 0 {
-			if ids, err = o.chosen(ctx, s, q); err != nil {
+			if ids, err = s.Forgettable(ctx, q); err != nil {
 				return err
 			}
 		}
@@ -99,7 +99,13 @@ func (t *tool) forget(ctx context.Context, args []string, o *forgetOptions) erro
 				return errors.Join(err, errors.New("nothing was forgotten"))
 			}
 		}
-		done, err := forgetAll(ctx, s.As(actor), ids, o.reason)
+		w := s.As(actor)
+		var done soma.Forgotten
+		if len(ids) == 1 { // then it is an error that it is not there
+			done, err = w.Forget(ctx, ids[0], o.reason)
+		} else {
+			done, err = w.ForgetEach(ctx, ids, o.reason)
+		}
 		compacted := false
 		if err == nil && o.compact {
 			err = storage.Compact(ctx, store)
@@ -108,56 +114,6 @@ func (t *tool) forget(ctx context.Context, args []string, o *forgetOptions) erro
 		// What is gone is said, also if not all is.
 		return errors.Join(err, t.forgotten(&done, compacted, o.json))
 	})
-}
-
-// chosen returns the entities that flags select. What is of no team is not of
-// the team that is asked for.
-func (o *forgetOptions) chosen(ctx context.Context, s *soma.Store, q soma.Query) ([]string, error) {
-	var ids []string
-	for e, err := range s.Query(ctx, q) {
-		if err != nil {
-			return nil, err
-		}
-		if o.team == "" || e.Team == o.team {
-			ids = append(ids, entityName(e))
-		}
-	}
-	quarantined, err := s.Quarantined(ctx) // which a query does not show
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range quarantined {
-		if o.has(e) {
-			ids = append(ids, entityName(e))
-		}
-	}
-	return ids, nil
-}
-
-// has tells whether the flags select an entity.
-func (o *forgetOptions) has(e *soma.Entity) bool {
-	tagged := o.tag == ""
-	for _, tag := range e.Tags {
-		tagged = tagged || tag == o.tag
-	}
-	return tagged && (o.kind == "" || e.Type == o.kind) && (o.layer == "" || string(e.Layer) == o.layer) &&
-		(o.status == "" || e.Status == o.status) && (o.team == "" || e.Team == o.team)
-}
-
-// forgetAll forgets entities one after the other. One that went with another is
-// no error.
-func forgetAll(ctx context.Context, w *soma.Writer, ids []string, reason string) (soma.Forgotten, error) {
-	var out soma.Forgotten
-	for _, id := range ids {
-		f, err := w.Forget(ctx, id, reason)
-		out.Entities = append(out.Entities, f.Entities...)
-		out.Unlinked = append(out.Unlinked, f.Unlinked...)
-		out.Records += f.Records
-		if err != nil && (len(ids) == 1 || !errors.Is(err, soma.ErrNotFound)) {
-			return out, err
-		}
-	}
-	return out, nil
 }
 
 func (t *tool) forgotten(f *soma.Forgotten, compacted, asJSON bool) error {
