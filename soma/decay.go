@@ -92,11 +92,7 @@ func (w *Writer) decay(ctx context.Context, key string, now time.Time) (moved bo
 // shortens it, and leaves layers alone that do not decay.
 func (w *Writer) ExtendDecayOnAccess(ctx context.Context, id string) error {
 	err := w.s.change(ctx, func(b *batch) error {
-		key, err := w.s.keyOf(ctx, id)
-		if err != nil {
-			return err
-		}
-		e, err := w.s.load(ctx, key)
+		e, err := w.s.lookup(ctx, id)
 		if err != nil {
 			return err
 		}

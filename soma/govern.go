@@ -84,14 +84,10 @@ func (s *Store) Evidence(ctx context.Context, id string) (*Entity, []Cited, erro
 	var list []Cited
 	for _, v := range e.Evidence() {
 		c := Cited{Evidence: v}
-		key, err := s.keyOf(ctx, v.ID)
-		if err == nil {
-			var there *stored
-			if there, err = s.load(ctx, key); err == nil {
-				c.Entity, c.Changed = there.Entity, v.Digest != "" && v.Digest != bodyDigest(there.Entity)
-			}
-		}
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		switch there, err := s.Read(ctx, v.ID); {
+		case err == nil:
+			c.Entity, c.Changed = there, v.Digest != "" && v.Digest != bodyDigest(there)
+		case !errors.Is(err, ErrNotFound):
 			return nil, nil, err
 		}
 		list = append(list, c)

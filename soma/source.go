@@ -3,6 +3,7 @@ package soma
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -115,4 +116,15 @@ func (p *PolicySource) Constraints(ctx context.Context, team string) []Constrain
 		list = append(list, c)
 	}
 	return list
+}
+
+// firstLine returns the first line of a text that is not empty, without the
+// marks of a heading.
+func firstLine(text string) string {
+	for l := range strings.Lines(text) {
+		if l = strings.TrimSpace(strings.TrimLeft(l, "# \t")); l != "" {
+			return l
+		}
+	}
+	return ""
 }

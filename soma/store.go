@@ -98,15 +98,20 @@ func (e *Entity) store() (*stored, error) {
 // Read returns an entity by its id, or by type/id. It is for those who look
 // after the store: it shows all teams, and what is not ratified with a mark.
 func (s *Store) Read(ctx context.Context, id string) (*Entity, error) {
-	key, err := s.keyOf(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	e, err := s.load(ctx, key)
+	e, err := s.lookup(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	return e.Entity, nil
+}
+
+// lookup reads the entity with an id, or with type/id, with its version.
+func (s *Store) lookup(ctx context.Context, id string) (*stored, error) {
+	key, err := s.keyOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.load(ctx, key)
 }
 
 // keyOf returns the key of the entity with an id, or with type/id.

@@ -13,34 +13,30 @@ import (
 // how many it took in. Text that was written and replaced between two calls is
 // in no history.
 func (s *Store) Sync(ctx context.Context) (n int, err error) {
+	take := func(key string) error {
+		took, err := s.takeIn(ctx, key)
+		if took && err == nil {
+			n++
+		}
+		if err != nil && !errors.Is(err, storage.ErrCorrupt) { // which is for Check to report
+			return fmt.Errorf("take in edits: %w", err)
+		}
+		return nil
+	}
 	for entry, err := range storage.Scan(ctx, s.db, "", &storage.ScanOptions{After: "`"}) {
 		if err != nil {
 			return n, fmt.Errorf("take in edits: %w", err)
 		}
-		took, err := s.takeIn(ctx, entry.Key)
-		if errors.Is(err, storage.ErrCorrupt) {
-			continue // it is for Check to report
-		}
-		if err != nil {
-			return n, fmt.Errorf("take in edits: %w", err)
-		}
-		if took {
-			n++
+		if err := take(entry.Key); err != nil {
+			return n, err
 		}
 	}
 	for key, err := range s.pastKeys(ctx, "") {
 		if err != nil {
 			return n, fmt.Errorf("take in edits: %w", err)
 		}
-		took, err := s.takeIn(ctx, key)
-		if errors.Is(err, storage.ErrCorrupt) {
-			continue
-		}
-		if err != nil {
-			return n, fmt.Errorf("take in edits: %w", err)
-		}
-		if took {
-			n++
+		if err := take(key); err != nil {
+			return n, err
 		}
 	}
 	return n, nil

@@ -3,7 +3,6 @@ package soma
 import (
 	"context"
 	"errors"
-	"strings"
 )
 
 // Reason says why an entity is there: who made it, when and why, and of what.
@@ -69,15 +68,4 @@ func (s *Store) why(ctx context.Context, r *Reason, had map[string]bool) error {
 		r.From = append(r.From, next[i])
 	}
 	return nil
-}
-
-// firstLine returns the first line of a text that is not empty, without the
-// marks of a heading.
-func firstLine(text string) string {
-	for l := range strings.Lines(text) {
-		if l = strings.TrimSpace(strings.TrimLeft(l, "# \t")); l != "" {
-			return l
-		}
-	}
-	return ""
 }

@@ -246,11 +246,7 @@ func (w *Writer) Relate(ctx context.Context, from, to, kind string, properties m
 // be, nil for nothing.
 func (w *Writer) modify(ctx context.Context, id, op, reason string, f func(*stored) (*Entity, error)) error {
 	return w.s.change(ctx, func(b *batch) error {
-		key, err := w.s.keyOf(ctx, id)
-		if err != nil {
-			return err
-		}
-		e, err := w.s.load(ctx, key)
+		e, err := w.s.lookup(ctx, id)
 		if err != nil {
 			return err
 		}

@@ -259,10 +259,7 @@ func docsListCommand(t *tool) *cobra.Command {
 
 func (t *tool) docsList(list []docs.File, o *docsOptions) error {
 	if o.json {
-		if list == nil {
-			list = []docs.File{}
-		}
-		return printJSON(t.out, list)
+		return printJSON(t.out, orEmpty(list))
 	}
 	passages := 0
 	for i := range list {
@@ -364,10 +361,7 @@ lines. It finds what the RAG layer of an agent would.`,
 
 func (t *tool) docsFound(res *docs.Result, o *docsOptions) error {
 	if o.json {
-		if res.Hits == nil {
-			res.Hits = []docs.Hit{}
-		}
-		return printJSON(t.out, res.Hits)
+		return printJSON(t.out, orEmpty(res.Hits))
 	}
 	for i := range res.Hits {
 		h := &res.Hits[i]
