@@ -358,6 +358,37 @@ func digest(document []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
+// Digest names what the entity says, as a reviewer reads it: hex SHA-256 of
+// storage.Canonical of its document, with the body folded: CRLF is LF, and the
+// blanks at the ends of lines and the newlines at the end do not count, because
+// editors change them. All else does, strings in fields to the byte, so that what
+// was read and what is decided can be compared. It is "" for an entity with a
+// field that has no JSON form, which no entity of a store has.
+func (e *Entity) Digest() string {
+	c := *e
+	c.Body = fold(e.Body)
+	document, err := c.encode()
+	if err != nil {
+		return ""
+	}
+	sum, err := digest(document)
+	if err != nil {
+		return ""
+	}
+	return sum
+}
+
+// fold returns a text without what editors change unasked.
+func fold(text string) string {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	var b strings.Builder
+	for line := range strings.SplitSeq(text, "\n") {
+		b.WriteString(strings.TrimRight(line, " \t"))
+		b.WriteByte('\n')
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
 // same tells whether two entities are equal but for their times.
 func same(a, b *Entity) bool {
 	x, err1 := timeless(a)

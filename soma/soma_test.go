@@ -1,6 +1,7 @@
 package soma_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -388,6 +389,41 @@ func TestHostileIDs(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestDigest(t *testing.T) {
+	made := func(change func(e *soma.Entity)) string {
+		e := archived("a", "one\n\ntwo")
+		e.ID, e.Fields = "a", map[string]any{"choice": "wait", "n": json.Number("1")}
+		change(e)
+		return e.Digest()
+	}
+	base := made(func(*soma.Entity) {})
+	if len(base) != 64 {
+		t.Errorf("digest %q", base)
+	}
+	for _, body := range []string{"one\n\ntwo\n", "one\r\n\r\ntwo\r\n\r\n", "one  \n\t\ntwo \t"} {
+		if made(func(e *soma.Entity) { e.Body = body }) != base {
+			t.Errorf("%q is folded to something else", body)
+		}
+	}
+	for name, change := range map[string]func(e *soma.Entity){
+		"body":              func(e *soma.Entity) { e.Body = "one\ntwo" },
+		"indented":          func(e *soma.Entity) { e.Body = " one\n\ntwo" },
+		"name":              func(e *soma.Entity) { e.Name = "b" },
+		"name with a blank": func(e *soma.Entity) { e.Name = "a " },
+		"field":             func(e *soma.Entity) { e.Fields["choice"] = "wait\n" },
+		"type of a field":   func(e *soma.Entity) { e.Fields["n"] = "1" },
+		"tags":              func(e *soma.Entity) { e.Tags = []string{"x"} },
+		"decay":             func(e *soma.Entity) { e.DecayAt = time.Unix(1, 0) },
+	} {
+		if made(change) == base {
+			t.Errorf("a change of %s is none", name)
+		}
+	}
+	if got := made(func(e *soma.Entity) { e.Fields["n"] = nan() }); got != "" {
+		t.Errorf("what has no JSON form has the digest %s", got)
+	}
 }
 
 func TestCreateLimit(t *testing.T) {
