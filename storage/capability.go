@@ -193,6 +193,17 @@ func Check(ctx context.Context, a Adapter) iter.Seq2[Fault, error] {
 	}
 }
 
+// Unreadable yields what stands in the place of documents with the prefix and
+// cannot be read as one; see [UnreadableLister]. Who must not overlook a document
+// asks for it beside [Find]. An engine that is no UnreadableLister yields nothing:
+// it leaves nothing out, and damage there is an error of Get, Scan and Find.
+func Unreadable(ctx context.Context, a Adapter, prefix string) iter.Seq2[Fault, error] {
+	if l, ok := a.(UnreadableLister); ok {
+		return l.Unreadable(ctx, prefix)
+	}
+	return func(func(Fault, error) bool) {}
+}
+
 // Compact gives back space that deleted and replaced values held. An engine
 // that is no [Compacter] gives [ErrUnsupported].
 func Compact(ctx context.Context, a Adapter) error {

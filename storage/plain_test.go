@@ -19,6 +19,6 @@ func TestFallbacks(t *testing.T) {
 		Name:     "plain",
 		Volatile: true,
 		Open:     func(context.Context, string) (storage.Adapter, error) { return plain{mem.New()}, nil },
-		Without:  []string{"Batcher", "Versioner", "Scanner", "Finder", "Watcher", "Statter", "Checker", "Compacter", "Snapshotter"},
+		Without:  []string{"Batcher", "Versioner", "Scanner", "Finder", "Watcher", "Statter", "Checker", "UnreadableLister", "Compacter", "Snapshotter"},
 	})
 }

@@ -219,6 +219,16 @@ type Checker interface {
 	Check(ctx context.Context) iter.Seq2[Fault, error]
 }
 
+// UnreadableLister is the capability behind [Unreadable].
+type UnreadableLister interface {
+	// Unreadable yields what stands in the place of documents whose keys start
+	// with prefix and cannot be read as one: List, Scan and Find leave it out, and
+	// do so without an error. A Fault has the key where one is known. What
+	// may be in the place of any document, since nothing tells its type, is
+	// yielded for every prefix of documents. What is sound is not read.
+	Unreadable(ctx context.Context, prefix string) iter.Seq2[Fault, error]
+}
+
 // Compacter is the capability behind [Compact].
 type Compacter interface {
 	// Compact gives back space that deleted and replaced values held.

@@ -29,7 +29,7 @@ var engine = storagetest.Engine{
 	Full:    openTiny(storage.Full),
 	Files:   []string{"log"},
 	Logs:    []string{"log"},
-	Without: []string{"Scanner", "Finder", "Watcher", "Statter", "Checker", "Compacter", "Snapshotter"},
+	Without: []string{"Scanner", "Finder", "Watcher", "Statter", "Checker", "UnreadableLister", "Compacter", "Snapshotter"},
 }
 
 func TestTiny(t *testing.T) { storagetest.Run(t, engine) }

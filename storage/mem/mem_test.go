@@ -12,6 +12,7 @@ import (
 var engine = storagetest.Engine{
 	Name:     "mem",
 	Volatile: true,
+	Without:  []string{"UnreadableLister"},
 	Open:     func(context.Context, string) (storage.Adapter, error) { return mem.New(), nil },
 }
 

@@ -19,6 +19,7 @@ func concurrentCases() []testCase {
 		{name: "values-are-whole", run: valuesAreWhole},
 		{name: "value-and-version-together", run: valueAndVersion, needs: []string{"Versioner"}},
 		{name: "find-while-writing", run: findWhileWriting},
+		{name: "nothing-is-unreadable", run: nothingIsUnreadable},
 	}
 }
 
@@ -160,6 +161,29 @@ func findWhileWriting(t *testing.T, e Engine) {
 		}
 		if still != 10 {
 			t.Errorf("Find yields %d documents of 10 that did not change", still)
+		}
+	})
+	sound(t, e, a)
+}
+
+// nothingIsUnreadable: what is written, replaced and deleted at this moment is no
+// damage.
+func nothingIsUnreadable(t *testing.T, e Engine) {
+	a := e.open(t)
+	long := strings.Repeat("x", 300)
+	write := func(i int) {
+		key := fmt.Sprintf("doc/%s%d", long[:300*(i%2)], i%7)
+		if i%5 == 4 {
+			remove(t, a, key)
+			return
+		}
+		set(t, a, key, fmt.Sprintf(`{"f":%d}`, i))
+	}
+	reading(t, write, func() {
+		for _, prefix := range []string{"", "doc/", "doc/x", "other/"} {
+			for f, err := range storage.Unreadable(t.Context(), a, prefix) {
+				t.Errorf("Unreadable %q yields %+v, %v", prefix, f, err)
+			}
 		}
 	})
 	sound(t, e, a)

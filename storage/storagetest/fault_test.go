@@ -18,6 +18,7 @@ func inMemory(wrap func(*mem.Store) storage.Adapter) storagetest.Engine {
 	return storagetest.Engine{
 		Name:     "wrong",
 		Volatile: true,
+		Without:  []string{"UnreadableLister"},
 		Open:     func(context.Context, string) (storage.Adapter, error) { return wrap(mem.New()), nil },
 	}
 }
@@ -25,11 +26,12 @@ func inMemory(wrap func(*mem.Store) storage.Adapter) storagetest.Engine {
 // onDisk is an engine of logged stores.
 func onDisk(f flaw) storagetest.Engine {
 	return storagetest.Engine{
-		Name:  "logged",
-		Open:  openLogged(f, false),
-		Full:  openLogged(f, true),
-		Files: []string{"log"},
-		Logs:  []string{"log"},
+		Name:    "logged",
+		Open:    openLogged(f, false),
+		Full:    openLogged(f, true),
+		Files:   []string{"log"},
+		Logs:    []string{"log"},
+		Without: []string{"UnreadableLister"},
 	}
 }
 
@@ -70,7 +72,7 @@ var faults = []struct {
 	{"snapshot-moves", inMemory(func(s *mem.Store) storage.Adapter { return snapshotsNothing{s} }), "snapshot", false},
 	{"parts-of-values", inMemory(func(s *mem.Store) storage.Adapter { return writesParts{s} }), "values-are-whole", false},
 	{"capability-not-declared", storagetest.Engine{
-		Volatile: true, Without: []string{"Watcher"},
+		Volatile: true, Without: []string{"Watcher", "UnreadableLister"},
 		Open: func(context.Context, string) (storage.Adapter, error) { return mem.New(), nil },
 	}, "capabilities", false},
 	{"nothing-outlives-close", storagetest.Engine{

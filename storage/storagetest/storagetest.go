@@ -262,9 +262,17 @@ func fill(t testing.TB, e Engine, a storage.Adapter, n int) []string {
 	return keys
 }
 
-// sound checks that the engine finds no damage in itself.
+// sound checks that the engine finds no damage in itself, and leaves no document
+// out.
 func sound(t testing.TB, e Engine, a storage.Adapter) {
 	t.Helper()
+	for f, err := range storage.Unreadable(context.Background(), a, "") {
+		if err != nil {
+			t.Errorf("Unreadable: %v", err)
+			return
+		}
+		t.Errorf("Unreadable yields %+v", f)
+	}
 	if !e.has("Checker") {
 		return
 	}

@@ -226,6 +226,9 @@ func calls(ctx context.Context, e Engine, a storage.Adapter) map[string]error {
 	if e.has("Checker") {
 		errs["Check"] = nil
 	}
+	if e.has("UnreadableLister") {
+		errs["Unreadable"] = nil
+	}
 	_, errs["Get"] = a.Get(ctx, "doc/a")
 	errs["Set"] = a.Set(ctx, "doc/a", []byte(`{}`))
 	errs["Delete"] = a.Delete(ctx, "doc/a")
@@ -269,6 +272,11 @@ func calls(ctx context.Context, e Engine, a storage.Adapter) map[string]error {
 	if e.has("Checker") {
 		for _, err := range storage.Check(ctx, a) {
 			errs["Check"] = err
+		}
+	}
+	if e.has("UnreadableLister") {
+		for _, err := range storage.Unreadable(ctx, a, "") {
+			errs["Unreadable"] = err
 		}
 	}
 	return errs

@@ -35,6 +35,7 @@ func capabilities(t *testing.T, e Engine) {
 	_, have["Watcher"] = a.(storage.Watcher)
 	_, have["Statter"] = a.(storage.Statter)
 	_, have["Checker"] = a.(storage.Checker)
+	_, have["UnreadableLister"] = a.(storage.UnreadableLister)
 	_, have["Compacter"] = a.(storage.Compacter)
 	_, have["Snapshotter"] = a.(storage.Snapshotter)
 	for name, ok := range have {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/stratamem/strata/storage"
 )
@@ -25,8 +23,15 @@ func (s *Store) Check(ctx context.Context) iter.Seq2[storage.Fault, error] {
 		var faults []storage.Fault
 		err := s.group.Exclusive(ctx, func() error {
 			return s.locked(ctx, func() error {
+				listed, err := s.list("") // and then what is in it
+				if err == nil {
+					err = s.refresh()
+				}
+				if err != nil {
+					return fmt.Errorf("check: %w", err)
+				}
 				v := view{st: s.snapshot(), root: s.root, store: s}
-				faults = append(checkState(v), s.checkFiles(v.st)...)
+				faults = append(checkState(v), s.strays(listed)...)
 				log, err := s.checkLog()
 				faults = append(faults, log...)
 				return err
@@ -70,7 +75,7 @@ func checkState(v view) (faults []storage.Fault) {
 		d := it.doc
 		path := d.path(v.root)
 		if d.bad != "" {
-			add(storage.Fault{Key: key, Path: path, Reason: d.bad, Repair: repairText})
+			add(d.fault(key, v.root))
 			return true
 		}
 		docs++
@@ -101,41 +106,6 @@ func checkState(v view) (faults []storage.Fault) {
 	}
 	if extra := v.st.index.Len() - entries; extra > 0 && len(faults) == 0 {
 		add(storage.Fault{Path: v.root, Reason: fmt.Sprintf("the index has %d entries without a document", extra), Repair: repairIndex})
-	}
-	return faults
-}
-
-// checkFiles looks for files in the place of documents that are none.
-func (s *Store) checkFiles(st *state) (faults []storage.Fault) {
-	entries, err := os.ReadDir(s.root)
-	if err != nil {
-		return []storage.Fault{{Path: s.root, Reason: err.Error(), Repair: "let the directory be read"}}
-	}
-	for _, e := range entries {
-		dir := filepath.Join(s.root, e.Name())
-		if !holdsDocuments(e.Name()) {
-			continue
-		}
-		if !e.IsDir() {
-			if e.Type()&os.ModeSymlink != 0 {
-				faults = append(faults, storage.Fault{Path: dir, Reason: "a symbolic link in the place of a directory is not followed", Repair: "put the directory there"})
-			}
-			continue
-		}
-		files, err := os.ReadDir(dir)
-		if err != nil {
-			faults = append(faults, storage.Fault{Path: dir, Reason: err.Error(), Repair: "let the directory be read"})
-		}
-		for _, f := range files {
-			if !strings.HasSuffix(f.Name(), extension) || f.Name()[0] == '.' || s.docAt(e.Name(), f.Name()) != nil {
-				continue
-			}
-			reason := "the name of the file gives no key"
-			if key, ok := s.keyAt(e.Name(), f.Name()); ok {
-				reason = "another file has the same key: " + key
-			}
-			faults = append(faults, storage.Fault{Path: filepath.Join(dir, f.Name()), Reason: reason, Repair: "rename the file"})
-		}
 	}
 	return faults
 }

@@ -30,8 +30,8 @@
 // replace it uses a precondition. An edit that is saved between the check of a
 // commit and its rename, some microseconds later, is lost; no system has a way
 // to exclude that. A file that cannot be read as a document is logged and
-// left out of List, Scan and Find; Get of its key is a [*storage.CorruptError],
-// and Set keeps a copy.
+// left out of List, Scan and Find; Unreadable lists it, Get of its key is a
+// [*storage.CorruptError], and Set keeps a copy.
 //
 // Symbolic links, in place of a file or of a type's directory, are not
 // followed.

@@ -1,0 +1,144 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// Unreadable implements [storage.UnreadableLister]. It lists the directories of
+// the types that prefix admits, and opens no file but those whose names were cut
+// and which are no documents. The loop body runs after that.
+//
+// It yields files that cannot be read as documents, files whose names give no
+// key or whose key another file has, what is no directory in the place of a
+// type's, and directories that cannot be read. A directory whose name was cut may
+// be any type's.
+func (s *Store) Unreadable(ctx context.Context, prefix string) iter.Seq2[storage.Fault, error] {
+	return func(yield func(storage.Fault, error) bool) {
+		var faults []storage.Fault
+		// The list is made first: what is in it and sound, the state then knows.
+		listed, err := s.list(prefix)
+		if err == nil {
+			err = s.with(ctx, true, func(v view) error {
+				faults = append(badDocs(v, prefix), s.strays(listed)...)
+				return nil
+			})
+		}
+		yieldAll(faults, err, yield)
+	}
+}
+
+// badDocs are the files that have a key of the prefix and are no documents.
+func badDocs(v view, prefix string) (faults []storage.Fault) {
+	v.st.items.Ascend(max(prefix, "`"), func(key string, it item) bool {
+		if !strings.HasPrefix(key, prefix) {
+			return false
+		}
+		if it.doc.bad != "" {
+			faults = append(faults, it.doc.fault(key, v.root))
+		}
+		return true
+	})
+	return faults
+}
+
+func (d *doc) fault(key, root string) storage.Fault {
+	return storage.Fault{Key: key, Path: d.path(root), Reason: d.bad, Repair: repairText}
+}
+
+// listing is what the directories of some types hold.
+type listing struct {
+	files  []string // dir/name
+	faults []storage.Fault
+}
+
+// list lists the directories in which documents with a prefix may be.
+func (s *Store) list(prefix string) (l listing, err error) {
+	if s.closed.Load() {
+		return l, storage.ErrClosed
+	}
+	entries, err := os.ReadDir(s.root)
+	if err != nil {
+		return l, err
+	}
+	for _, e := range entries {
+		dir := e.Name()
+		if !holdsDocuments(dir) || !mayHold(dir, prefix) {
+			continue
+		}
+		path := filepath.Join(s.root, dir)
+		if !e.IsDir() {
+			l.add(path, errLinked.Error(), "put the directory there, or give the file a name with an extension")
+			continue
+		}
+		f, err := os.Open(path)
+		if err == nil {
+			var names []string
+			names, err = f.Readdirnames(-1)
+			f.Close()
+			for _, name := range names {
+				if strings.HasSuffix(name, extension) && name[0] != '.' {
+					l.files = append(l.files, dir+"/"+name)
+				}
+			}
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			l.add(path, err.Error(), "let the directory be read")
+		}
+	}
+	return l, nil
+}
+
+func (l *listing) add(path, reason, repair string) {
+	l.faults = append(l.faults, storage.Fault{Path: path, Reason: reason, Repair: repair})
+}
+
+// mayHold tells whether a document with the prefix may be in a directory.
+func mayHold(dir, prefix string) bool {
+	kind, ok := kindOf(dir)
+	if !ok { // the name was cut
+		return prefix == "" || storage.IsDocument(prefix)
+	}
+	kind += "/"
+	return strings.HasPrefix(kind, prefix) || strings.HasPrefix(prefix, kind)
+}
+
+// strays are the faults of a listing, and the files in it that the state does not
+// have, although it has been brought up to date since.
+func (s *Store) strays(l listing) []storage.Fault {
+	for _, rel := range l.files {
+		dir, name, _ := strings.Cut(rel, "/")
+		s.mu.RLock()
+		busy := s.busy[rel] // asked before the state is
+		s.mu.RUnlock()
+		if busy || s.docAt(dir, name) != nil {
+			continue
+		}
+		reason, repair := "the name of the file gives no key", "rename the file"
+		if key, ok := s.keyAt(dir, name); ok {
+			if s.peek(key) == nil {
+				continue // it is gone
+			}
+			reason = "another file has the same key: " + key
+		} else if isCut(dir) || isCut(name) {
+			text, _, err := s.readText(dir, name)
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err == nil {
+				_, err = decode(text, true)
+			}
+			if alien, ok := errors.AsType[*errNoDocument](err); ok {
+				reason, repair = alien.reason, "edit the file"
+			}
+		}
+		l.add(filepath.Join(s.root, dir, name), reason, repair)
+	}
+	return l.faults
+}
