@@ -51,7 +51,7 @@ func (k *knowing) propose(name, team, body, reviewer string) {
 		Fields: map[string]any{soma.FieldConfidence: 0.8, soma.FieldEvidence: []any{}},
 	})
 	if err == nil && reviewer != "" {
-		_, err = k.s.As(soma.Person(reviewer)).Promote(k.Context(), e.ID, "")
+		_, err = k.s.As(soma.Person(reviewer)).Promote(k.Context(), e.ID, e.Digest(), "")
 	}
 	if err != nil {
 		k.Fatal(err)

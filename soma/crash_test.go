@@ -76,7 +76,7 @@ func TestCrash(t *testing.T) {
 		done func(w *world)
 	}{
 		"promote": {func(w *world, s *soma.Store) error {
-			_, err := s.As(anna).Promote(w.Context(), "idea", "")
+			_, err := s.As(anna).Promote(w.Context(), "idea", digestOf(w.Context(), s, "idea"), "")
 			if _, refused := errors.AsType[*soma.GovernanceError](err); refused {
 				err = nil // it was promoted before it died
 			}
@@ -85,9 +85,9 @@ func TestCrash(t *testing.T) {
 			w.same("canon", w.consult(soma.Enforce, ""), []string{"canon-idea"})
 		}},
 		"supersede": {func(w *world, s *soma.Store) error {
-			_, err := s.As(anna).Promote(w.Context(), "idea", "")
+			_, err := s.As(anna).Promote(w.Context(), "idea", digestOf(w.Context(), s, "idea"), "")
 			if _, refused := errors.AsType[*soma.GovernanceError](err); err == nil || refused {
-				_, err = s.As(anna).Supersede(w.Context(), "canon-idea", "idea-two", "better")
+				_, err = s.As(anna).Supersede(w.Context(), "canon-idea", "idea-two", digestOf(w.Context(), s, "idea-two"), "better")
 			}
 			if _, refused := errors.AsType[*soma.GovernanceError](err); refused {
 				err = nil // it was done before it died

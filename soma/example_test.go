@@ -38,7 +38,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := s.As(soma.Person("anna")).Promote(ctx, idea.ID, "third incident"); err != nil {
+	if _, err := s.As(soma.Person("anna")).Promote(ctx, idea.ID, idea.Digest(), "third incident"); err != nil {
 		log.Fatal(err)
 	}
 	list, err := s.Consult(ctx, soma.Enforce, soma.Query{})

@@ -34,6 +34,14 @@ type GovernanceError struct {
 
 func (e *GovernanceError) Error() string { return fmt.Sprintf("review %q: %s", e.ID, e.Reason) }
 
+// ChangedError says that an entity is no longer what its reviewer has read, so
+// that nothing was decided: it is to be read again.
+type ChangedError struct{ ID string }
+
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("review %q: it changed since it was read: read it again", e.ID)
+}
+
 // proposalStatus returns the state of an emerging entity's review. Older vaults
 // have it in the status.
 func (e *Entity) proposalStatus() string {
@@ -176,6 +184,17 @@ func (w *Writer) review(ctx context.Context, id string, f func(b *batch, e *stor
 	})
 }
 
+// asRead refuses to decide about what the reviewer has not read as it is.
+func asRead(e *stored, digest string) error {
+	switch digest {
+	case "":
+		return &GovernanceError{e.ID, "it wants the digest of what was reviewed"}
+	case e.Digest():
+		return nil
+	}
+	return &ChangedError{e.ID}
+}
+
 // waits refuses what is no proposal, or was decided.
 func waits(id string, e *stored) error {
 	switch {
@@ -205,8 +224,17 @@ func (w *Writer) decided(e *Entity, status, reason string) *Entity {
 // Promote makes a new canon entry of a proposal, with the id canon-<slug of its
 // name>, and marks the proposal. A policy becomes enforcing. However many try at
 // once, there is one canon entry. The writer's actor is the reviewer.
-func (w *Writer) Promote(ctx context.Context, id, reason string) (canon *Entity, err error) {
+//
+// digest is the [Entity.Digest] of the proposal as the reviewer has read it. If it
+// is another one now, nothing is promoted, and the error is a [*ChangedError]. It
+// covers the whole document of the proposal, with the digests that it has of its
+// evidence, and not the evidence as it is: [Store.Evidence] says what of that
+// changed since it was cited, before the decision and after it.
+func (w *Writer) Promote(ctx context.Context, id, digest, reason string) (canon *Entity, err error) {
 	err = w.review(ctx, id, func(b *batch, e *stored) error {
+		if err := asRead(e, digest); err != nil {
+			return err
+		}
 		if canon, err = w.canonOf(ctx, e); err != nil {
 			return err
 		}
@@ -343,8 +371,9 @@ func retiredStatus(kind string) string {
 
 // Supersede says that an entry holds in the place of a canon entry, which is
 // kept and no longer served, and returns it. A proposal that waits is promoted
-// by that, in the same batch.
-func (w *Writer) Supersede(ctx context.Context, oldID, newID, reason string) (canon *Entity, err error) {
+// by that, in the same batch. digest is that of the entry newID as the reviewer has
+// read it, as for [Writer.Promote].
+func (w *Writer) Supersede(ctx context.Context, oldID, newID, digest, reason string) (canon *Entity, err error) {
 	err = w.govern(ctx, oldID, reason, func(b *batch) error {
 		old, err := w.holding(ctx, oldID)
 		if err != nil {
@@ -358,7 +387,7 @@ func (w *Writer) Supersede(ctx context.Context, oldID, newID, reason string) (ca
 			return err
 		}
 		if next.Layer == Emerging {
-			if err := waits(newID, next); err != nil {
+			if err := cmp.Or(waits(newID, next), asRead(next, digest)); err != nil {
 				return err
 			}
 			if canon, err = w.canonOf(ctx, next); err != nil {
@@ -372,6 +401,9 @@ func (w *Writer) Supersede(ctx context.Context, oldID, newID, reason string) (ca
 		}
 		if next.ID == old.ID {
 			return &GovernanceError{oldID, "it cannot supersede itself"}
+		}
+		if err := asRead(next, digest); err != nil {
+			return err
 		}
 		canon = next.Clone()
 		canon.supersede(old.ID)

@@ -50,7 +50,7 @@ func TestReview(t *testing.T) {
 		}
 
 		w.add(time.Minute)
-		canon, err := w.As(anna).Promote(w.Context(), strong.ID, "seen twice")
+		canon, err := w.promote(anna, strong.ID, "seen twice")
 		w.check(err)
 		if canon.ID != "canon-strong-idea" || canon.Layer != soma.Canon || canon.Text(soma.FieldRatifiedBy) != "anna" ||
 			!canon.Time(soma.FieldRatifiedAt).Equal(w.now()) || canon.Text(soma.FieldOrigin) != strong.ID || !canon.DecayAt.IsZero() {
@@ -60,7 +60,7 @@ func TestReview(t *testing.T) {
 		if got := w.read(strong.ID); got.Layer != soma.Emerging || got.Text(soma.FieldProposalStatus) != soma.Promoted || got.Text("reviewed_by") != "anna" {
 			w.Errorf("the proposal is %+v", got)
 		}
-		policy, err := w.As(anna).Promote(w.Context(), "back-off", "")
+		policy, err := w.promote(anna, "back-off", "")
 		w.check(err)
 		if policy.Status != "enforcing" {
 			w.Errorf("a policy in canon is %s", policy.Status)
@@ -72,17 +72,17 @@ func TestReview(t *testing.T) {
 		w.same("pending", pending(), []string(nil))
 
 		for name, f := range map[string]func() error{
-			"unknown id":          func() error { _, err := w.As(anna).Promote(w.Context(), "nobody", ""); return err },
-			"not emerging":        func() error { _, err := w.As(anna).Promote(w.Context(), "incident", ""); return err },
-			"promoted already":    func() error { _, err := w.As(anna).Promote(w.Context(), strong.ID, ""); return err },
+			"unknown id":          func() error { _, err := w.promote(anna, "nobody", ""); return err },
+			"not emerging":        func() error { _, err := w.promote(anna, "incident", ""); return err },
+			"promoted already":    func() error { _, err := w.promote(anna, strong.ID, ""); return err },
 			"rejected already":    func() error { return w.As(anna).Reject(w.Context(), weak.ID, "again") },
-			"empty reviewer":      func() error { _, err := w.As(soma.Person(" ")).Promote(w.Context(), weak.ID, ""); return err },
-			"worker":              func() error { _, err := w.As(synthesizer).Promote(w.Context(), weak.ID, ""); return err },
+			"empty reviewer":      func() error { _, err := w.promote(soma.Person(" "), weak.ID, ""); return err },
+			"worker":              func() error { _, err := w.promote(synthesizer, weak.ID, ""); return err },
 			"agent":               func() error { return w.As(soma.Agent("x", "red")).Reject(w.Context(), weak.ID, "x") },
 			"empty reason":        func() error { return w.As(anna).Reject(w.Context(), weak.ID, " ") },
-			"supersede itself":    func() error { _, err := w.As(anna).Supersede(w.Context(), canon.ID, canon.ID, "x"); return err },
-			"supersede no one":    func() error { _, err := w.As(anna).Supersede(w.Context(), "nobody", canon.ID, "x"); return err },
-			"supersede, L3":       func() error { _, err := w.As(anna).Supersede(w.Context(), canon.ID, strong.ID, "x"); return err },
+			"supersede itself":    func() error { _, err := w.supersede(canon.ID, canon.ID, "x"); return err },
+			"supersede no one":    func() error { _, err := w.supersede("nobody", canon.ID, "x"); return err },
+			"supersede, L3":       func() error { _, err := w.supersede(canon.ID, strong.ID, "x"); return err },
 			"retire no reason":    func() error { return w.As(anna).Retire(w.Context(), canon.ID, "") },
 			"retire by worker":    func() error { return w.As(synthesizer).Retire(w.Context(), canon.ID, "x") },
 			"ratify the ratified": func() error { return w.As(anna).Ratify(w.Context(), canon.ID, "x") },
@@ -100,7 +100,7 @@ func TestReview(t *testing.T) {
 			w.Error("canon is removed")
 		}
 
-		_, err = w.As(anna).Supersede(w.Context(), canon.ID, policy.ID, "better")
+		_, err = w.supersede(canon.ID, policy.ID, "better")
 		w.check(err)
 		if got := w.read(canon.ID); got.Status != "superseded" {
 			w.Errorf("superseded canon is %s", got.Status)
@@ -112,7 +112,7 @@ func TestReview(t *testing.T) {
 
 		// A proposal that waits is promoted in the place of what holds.
 		later := w.create(synthesizer, w.proposed("Later idea", 0.8, "incident"))
-		inPlace, err := w.As(anna).Supersede(w.Context(), policy.ID, later.ID, "better still")
+		inPlace, err := w.supersede(policy.ID, later.ID, "better still")
 		w.check(err)
 		w.same("in the place of a policy", w.read("canon-later-idea"), inPlace)
 		if got := w.read(later.ID); got.Text(soma.FieldProposalStatus) != soma.Promoted || inPlace.Unratified || inPlace.Text(soma.FieldOrigin) != later.ID {
@@ -126,7 +126,7 @@ func TestReview(t *testing.T) {
 			"by what is in the archive": {inPlace.ID, "incident"},
 		} {
 			before := w.dump()
-			if _, err := w.As(anna).Supersede(w.Context(), ids[0], ids[1], "x"); !errors.As(err, new(*soma.GovernanceError)) {
+			if _, err := w.supersede(ids[0], ids[1], "x"); !errors.As(err, new(*soma.GovernanceError)) {
 				w.Errorf("supersede %s is not refused: %v", name, err)
 			}
 			w.same("the store after supersede "+name, w.dump(), before)
@@ -154,6 +154,53 @@ func (w *world) consult(intent soma.Intent, team string) (ids []string) {
 	return ids
 }
 
+// What becomes canon is what the reviewer has read.
+func TestPromoteAsRead(t *testing.T) {
+	eachEngine(t, func(w *world) {
+		rule := w.create(synthesizer, w.proposed("old rule", 0.5))
+		old, err := w.promote(anna, rule.ID, "")
+		w.check(err)
+		read := w.create(synthesizer, w.proposed("rule", 0.5))
+		w.add(time.Second)
+		_, err = w.As(synthesizer).Update(w.Context(), read.ID, map[string]any{"body": "Obey."})
+		w.check(err)
+		before := w.dump()
+		promote := func(digest string) error {
+			_, err := w.As(anna).Promote(w.Context(), read.ID, digest, "")
+			return err
+		}
+		supersede := func(by, digest string) error {
+			_, err := w.As(anna).Supersede(w.Context(), old.ID, by, digest, "x")
+			return err
+		}
+		other := w.read(old.ID)
+		other.Body = "other"
+		for name, err := range map[string]error{
+			"promote": promote(read.Digest()), "supersede": supersede(read.ID, read.Digest()),
+		} {
+			if changed, ok := errors.AsType[*soma.ChangedError](err); !ok || changed.ID != read.ID {
+				w.Errorf("%s what was changed: %v", name, err)
+			}
+		}
+		for name, err := range map[string]error{
+			"promote": promote(""), "supersede": supersede(read.ID, ""),
+		} {
+			if _, ok := errors.AsType[*soma.GovernanceError](err); !ok {
+				w.Errorf("%s what nobody has read: %v", name, err)
+			}
+		}
+		w.same("the store", w.dump(), before)
+		second := w.create(synthesizer, w.proposed("second rule", 0.5))
+		by, err := w.promote(anna, second.ID, "")
+		w.check(err)
+		if _, ok := errors.AsType[*soma.ChangedError](supersede(by.ID, other.Digest())); !ok {
+			w.Error("canon supersedes by the digest of something else")
+		}
+		w.check(supersede(read.ID, w.read(read.ID).Digest()))
+		w.same("the canon entry", w.read("canon-rule").Body, "Obey.")
+	})
+}
+
 // Several processes' worth of writers promote the same proposal 500 times over.
 func TestPromoteAtOnce(t *testing.T) {
 	eachEngine(t, func(w *world) {
@@ -167,7 +214,7 @@ func TestPromoteAtOnce(t *testing.T) {
 			var won atomic.Int32
 			for range 25 {
 				wg.Go(func() {
-					_, err := w.As(anna).Promote(w.Context(), e.ID, "")
+					_, err := w.promote(anna, e.ID, "")
 					if err == nil {
 						won.Add(1)
 					} else if _, ok := errors.AsType[*soma.GovernanceError](err); !ok {
@@ -188,7 +235,7 @@ func TestPromoteAtOnce(t *testing.T) {
 func TestQuarantine(t *testing.T) {
 	eachEngine(t, func(w *world) {
 		w.create(synthesizer, w.proposed("good rule", 0.9))
-		canon, err := w.As(anna).Promote(w.Context(), "good-rule", "")
+		canon, err := w.promote(anna, "good-rule", "")
 		w.check(err)
 		// Somebody writes canon past the review, edits what is ratified, or lets a
 		// worker write it.
@@ -230,7 +277,7 @@ func TestConflicts(t *testing.T) {
 	w := newWorld(t, "mem")
 	for _, name := range []string{"always retry", "never retry", "unrelated"} {
 		w.create(synthesizer, w.proposed(name, 0.5))
-		_, err := w.As(anna).Promote(w.Context(), soma.Slug(name), "")
+		_, err := w.promote(anna, soma.Slug(name), "")
 		w.check(err)
 	}
 	idea := w.proposed("retry once", 0.5)
@@ -253,7 +300,7 @@ func TestConsult(t *testing.T) {
 	w.create(synthesizer, w.proposed("idea", 0.4))
 	w.create(synthesizer, w.proposed("better idea", 0.6))
 	w.create(synthesizer, w.proposed("law", 1))
-	_, err := w.As(anna).Promote(w.Context(), "law", "")
+	_, err := w.promote(anna, "law", "")
 	w.check(err)
 	before := w.dump()
 	list, err := w.Consult(w.Context(), soma.All, soma.Query{Team: "red"})
@@ -294,7 +341,7 @@ func TestTeamIsolation(t *testing.T) {
 			}
 			made := w.create(soma.Person("ben"), e)
 			if made.Layer == soma.Emerging && random.IntN(2) == 0 {
-				_, err := w.As(anna).Promote(w.Context(), made.ID, "")
+				_, err := w.promote(anna, made.ID, "")
 				w.check(err)
 			}
 			if random.IntN(4) == 0 {
@@ -336,7 +383,7 @@ func TestDecay(t *testing.T) {
 		for _, name := range []string{"idea", "kept", "dropped"} {
 			w.create(synthesizer, w.proposed(name, 0.5, "plan"))
 		}
-		law, err := w.As(anna).Promote(w.Context(), "kept", "")
+		law, err := w.promote(anna, "kept", "")
 		w.check(err)
 		w.check(w.As(anna).Reject(w.Context(), "dropped", "x"))
 		w.check(w.db.Set(w.Context(), "insight/odd", []byte(`{"name":"odd","layer":"working","team_id":"red","decay_at":"soon"}`)))
@@ -427,7 +474,7 @@ func TestForget(t *testing.T) {
 			Type: "insight", Name: "derived", Layer: soma.Emerging, DecayAt: w.ComputeL3DecayAt(w.now()), Body: "so it is " + secret,
 			Fields: map[string]any{soma.FieldConfidence: 0.5, soma.FieldEvidence: []any{"leak"}},
 		})
-		_, err = w.As(anna).Promote(w.Context(), "derived", "")
+		_, err = w.promote(anna, "derived", "")
 		w.check(err)
 		w.create(synthesizer, w.proposed("both", 0.5, "leak", "other"))
 		w.same("found", len(w.ids(w.Query(w.Context(), soma.Query{Text: secret}))), 3)

@@ -36,7 +36,8 @@ func TestPromoteChild(t *testing.T) {
 	defer s.Close()
 	won := 0
 	for i := range promotions {
-		_, err := s.As(anna).Promote(t.Context(), fmt.Sprint("idea-", i), "")
+		id := fmt.Sprint("idea-", i)
+		_, err := s.As(anna).Promote(t.Context(), id, digestOf(t.Context(), s, id), "")
 		if _, refused := errors.AsType[*soma.GovernanceError](err); err != nil && !refused {
 			t.Fatal(err)
 		} else if err == nil {

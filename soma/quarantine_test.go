@@ -31,7 +31,7 @@ func governed(t *testing.T) (*soma.Store, *soma.Writer) {
 		create(&soma.Entity{Type: "insight", ID: id, Name: id, Layer: soma.Emerging, DecayAt: s.ComputeL3DecayAt(time.Now()), Fields: map[string]any{
 			soma.FieldConfidence: 0.5, soma.FieldEvidence: []any{"shared"},
 		}})
-		if _, err := w.Promote(ctx, id, ""); err != nil {
+		if _, err := w.Promote(ctx, id, digestOf(ctx, s, id), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestQuarantineHolds(t *testing.T) {
 	s, w := governed(t)
 	ctx := t.Context()
 	supersede := func(old, by string) error {
-		_, err := w.Supersede(ctx, old, by, "r")
+		_, err := w.Supersede(ctx, old, by, digestOf(ctx, s, by), "r")
 		return err
 	}
 	for name, err := range map[string]error{

@@ -1,6 +1,7 @@
 package soma_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -118,6 +119,24 @@ func (w *world) read(id string) *soma.Entity {
 	e, err := w.Read(w.Context(), id)
 	w.check(err)
 	return e
+}
+
+// digestOf returns the digest of an entity as it is now, or one of nothing.
+func digestOf(ctx context.Context, s *soma.Store, id string) string {
+	e, err := s.Read(ctx, id)
+	if err != nil {
+		return "nothing"
+	}
+	return e.Digest()
+}
+
+// promote and supersede decide on what is there now.
+func (w *world) promote(actor soma.Actor, id, reason string) (*soma.Entity, error) {
+	return w.As(actor).Promote(w.Context(), id, digestOf(w.Context(), w.Store, id), reason)
+}
+
+func (w *world) supersede(old, by, reason string) (*soma.Entity, error) {
+	return w.As(anna).Supersede(w.Context(), old, by, digestOf(w.Context(), w.Store, by), reason)
 }
 
 // ids collects the ids of a sequence of entities, sorted.

@@ -69,7 +69,7 @@ func TestPolicySource(t *testing.T) {
 				e.Fields["enforcement"] = enforcement
 			}
 			w.create(synthesizer, e)
-			_, err := w.As(anna).Promote(w.Context(), soma.Slug(name), "")
+			_, err := w.promote(anna, soma.Slug(name), "")
 			w.check(err)
 		}
 		policy("no deploys", "", `tool == "deploy"`, "abort")
@@ -91,7 +91,7 @@ func TestWhy(t *testing.T) {
 	w := newWorld(t, "mem")
 	w.create(harvester, archived("event", "it failed"))
 	w.create(synthesizer, w.proposed("idea", 0.5, "event", "gone"))
-	canon, err := w.As(anna).Promote(w.Context(), "idea", "seen twice")
+	canon, err := w.promote(anna, "idea", "seen twice")
 	w.check(err)
 	_, err = w.As(anna).Update(w.Context(), "event", map[string]any{"body": "it did not"})
 	w.check(err)

@@ -48,6 +48,7 @@ func TestScripts(t *testing.T) {
 			"damage":  damage,
 			"arrived": arrived,
 			"status":  status,
+			"seen":    seen,
 		},
 	})
 }
@@ -69,6 +70,14 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit status %d, want %d", got, want)
 	}
+}
+
+// seen puts the digest of a proposal into $SEEN, as who reads it has it: seen ID DB.
+func seen(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(ts.Exec("strata", "review", "show", args[0], "--json", "--db", args[1]))
+	var shown struct{ Digest string }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &shown))
+	ts.Setenv("SEEN", shown.Digest)
 }
 
 var scrubs = []struct {

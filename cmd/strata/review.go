@@ -15,6 +15,7 @@ import (
 // reviewOptions are the flags of review and its verbs.
 type reviewOptions struct {
 	db, as, reason string
+	digest         string // of what was read
 	json           bool
 }
 
@@ -33,7 +34,8 @@ and their text, evidence and what they contradict on the right; elsewhere what
 so that agents can go on.`,
 		Example: `  strata review --db vault:notes --as anna
   strata review list --db agent.db
-  strata review promote insight/retries --db agent.db --as anna --reason 'measured twice'`,
+  strata review show insight/retries --db agent.db
+  strata review promote insight/retries --db agent.db --as anna --reason 'measured twice' --digest 6d1c…`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("review: unknown verb %q: there are list, show, promote, reject, supersede, retire and ratify", args[0])
@@ -118,6 +120,7 @@ func (p *petition) confidence() string {
 // petitionJSON is a petition as JSON.
 type petitionJSON struct {
 	Entity    map[string]any `json:"entity"`
+	Digest    string         `json:"digest"` // of the entity, for promote and supersede
 	Evidence  []citedJSON    `json:"evidence"`
 	Conflicts []string       `json:"conflicts"` // type/id of canon
 }
@@ -130,7 +133,7 @@ type citedJSON struct {
 }
 
 func (p *petition) json() petitionJSON {
-	out := petitionJSON{Entity: documentOf(p.entity), Evidence: []citedJSON{}, Conflicts: []string{}}
+	out := petitionJSON{Entity: documentOf(p.entity), Digest: p.entity.Digest(), Evidence: []citedJSON{}, Conflicts: []string{}}
 	for _, c := range p.evidence {
 		j := citedJSON{ID: c.ID, Gone: c.Entity == nil, Changed: c.Changed}
 		if c.Entity != nil {
@@ -214,7 +217,9 @@ func reviewShowCommand(t *tool) *cobra.Command {
 		Use:   "show ID",
 		Short: "Show a proposal with its evidence",
 		Long: `Shows a proposal, or another entity, with the whole of what it cites: what is gone,
-and what changed since it was cited, is marked. And the canon that it contradicts.`,
+and what changed since it was cited, is marked. And the canon that it contradicts.
+The last line is the digest of the proposal as it is shown, which promote and
+supersede want, so that nobody promotes what has changed since.`,
 		Example: "  strata review show insight/retries --db agent.db",
 		Args:    exactly(1, "an entity"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -228,20 +233,8 @@ and what changed since it was cited, is marked. And the canon that it contradict
 					return printJSON(t.out, p.json())
 				}
 				out := newScreen(t.out, t.env)
-				out.document(p.entity, nil)
-				for i := range p.evidence {
-					out.printf("\n")
-					out.rule("evidence", "")
-					out.printf("%s\n", citedText(&p.evidence[i]))
-					if e := p.evidence[i].Entity; e != nil && e.Body != "" {
-						out.printf("\n%s\n", printable(strings.TrimRight(e.Body, "\n")))
-					}
-				}
-				for _, c := range p.conflicts {
-					out.printf("\n")
-					out.rule("contradicts", "")
-					out.document(c, nil)
-				}
+				out.petitioned(&p)
+				out.printf("\n%s  %s\n", out.paint(faint, pad("digest", 16)), p.entity.Digest())
 				return out.err
 			})
 		},
@@ -251,25 +244,52 @@ and what changed since it was cited, is marked. And the canon that it contradict
 	return cmd
 }
 
+// petitioned prints all that a reviewer decides on.
+func (s *screen) petitioned(p *petition) {
+	s.document(p.entity, nil)
+	for i := range p.evidence {
+		s.printf("\n")
+		s.rule("evidence", "")
+		s.printf("%s\n", citedText(&p.evidence[i]))
+		if e := p.evidence[i].Entity; e != nil && e.Body != "" {
+			s.printf("\n%s\n", printable(strings.TrimRight(e.Body, "\n")))
+		}
+	}
+	for _, c := range p.conflicts {
+		s.printf("\n")
+		s.rule("contradicts", "")
+		s.document(c, nil)
+	}
+}
+
 // decision is something that a reviewer decides by a verb.
 type decision struct {
 	verb, use, short, long, example string
 	args                            int
 	what                            string
 	free                            bool // it wants no reason
+	reads                           int  // the argument, from 1, that the reviewer must have read; 0: none
 	// do decides, and returns what there is to say and the entities that changed.
-	do func(ctx context.Context, w *soma.Writer, args []string, reason string) (said string, ids []string, err error)
+	do func(ctx context.Context, w *soma.Writer, args []string, o *reviewOptions) (said string, ids []string, err error)
 }
 
+// readFirst says how a decision is kept to what the reviewer has read.
+const readFirst = `What becomes canon is what the reviewer has read: --digest is the last line of
+'strata review show', and where the entity has changed since, nothing is decided.
+Without it the entity is shown, and the question asked on the terminal; where there
+is no terminal, --digest is required.`
+
 var decisions = []decision{{
-	verb: "promote", use: "promote ID", args: 1, what: "a proposal", free: true,
+	verb: "promote", use: "promote ID", args: 1, what: "a proposal", free: true, reads: 1,
 	short: "Make a proposal canon",
 	long: `Makes a new canon entity of a proposal that waits, and marks the proposal as
 promoted. A policy begins to be enforced. However many promote it at once, there is
-one canon entity.`,
-	example: "  strata review promote insight/retries --db agent.db --as anna --reason 'measured twice'",
-	do: func(ctx context.Context, w *soma.Writer, args []string, reason string) (string, []string, error) {
-		canon, err := w.Promote(ctx, args[0], reason)
+one canon entity.
+
+` + readFirst,
+	example: "  strata review promote insight/retries --db agent.db --as anna --reason 'measured twice' --digest 6d1c…",
+	do: func(ctx context.Context, w *soma.Writer, args []string, o *reviewOptions) (string, []string, error) {
+		canon, err := w.Promote(ctx, args[0], o.digest, o.reason)
 		if err != nil {
 			return "", nil, err
 		}
@@ -281,18 +301,20 @@ one canon entity.`,
 	long: `Marks a proposal that waits as rejected, with who, when and why. It stays where it
 is and does not decay, so that it is not proposed again.`,
 	example: "  strata review reject insight/retries --db agent.db --as anna --reason 'one run is no evidence'",
-	do: func(ctx context.Context, w *soma.Writer, args []string, reason string) (string, []string, error) {
-		return "rejected " + args[0], args, w.Reject(ctx, args[0], reason)
+	do: func(ctx context.Context, w *soma.Writer, args []string, o *reviewOptions) (string, []string, error) {
+		return "rejected " + args[0], args, w.Reject(ctx, args[0], o.reason)
 	},
 }, {
-	verb: "supersede", use: "supersede OLD NEW", args: 2, what: "the canon entity that no longer holds, and the one in its place",
+	verb: "supersede", use: "supersede OLD NEW", args: 2, what: "the canon entity that no longer holds, and the one in its place", reads: 2,
 	short: "Say that one entity holds in the place of a canon entity",
 	long: `Says that one entity holds in the place of a canon entity. The old one is kept, and
 served no longer. The new one is canon, or a proposal that waits: that is promoted
-by it, at once.`,
-	example: "  strata review supersede canon-retries canon-retries-with-jitter --db agent.db --as anna --reason 'more precise'",
-	do: func(ctx context.Context, w *soma.Writer, args []string, reason string) (string, []string, error) {
-		canon, err := w.Supersede(ctx, args[0], args[1], reason)
+by it, at once.
+
+` + readFirst,
+	example: "  strata review supersede canon-retries canon-retries-with-jitter --db agent.db --as anna --reason 'more precise' --digest 6d1c…",
+	do: func(ctx context.Context, w *soma.Writer, args []string, o *reviewOptions) (string, []string, error) {
+		canon, err := w.Supersede(ctx, args[0], args[1], o.digest, o.reason)
 		if err != nil {
 			return "", nil, err
 		}
@@ -303,8 +325,8 @@ by it, at once.`,
 	short:   "Say that a canon entity no longer holds",
 	long:    `Says that a canon entity no longer holds. It is kept, and served no longer.`,
 	example: "  strata review retire canon-retries --db agent.db --as anna --reason 'the service is gone'",
-	do: func(ctx context.Context, w *soma.Writer, args []string, reason string) (string, []string, error) {
-		return "retired " + args[0], args, w.Retire(ctx, args[0], reason)
+	do: func(ctx context.Context, w *soma.Writer, args []string, o *reviewOptions) (string, []string, error) {
+		return "retired " + args[0], args, w.Retire(ctx, args[0], o.reason)
 	},
 }, {
 	verb: "ratify", use: "ratify ID", args: 1, what: "a quarantined canon entity",
@@ -313,8 +335,8 @@ by it, at once.`,
 a review, as it is now, in the name of the reviewer. Who does not agree mends the
 document by hand, or forgets it.`,
 	example: "  strata review ratify insight/canon-retries --db vault:notes --as anna --reason 'a typo was mended'",
-	do: func(ctx context.Context, w *soma.Writer, args []string, reason string) (string, []string, error) {
-		return "ratified " + args[0], args, w.Ratify(ctx, args[0], reason)
+	do: func(ctx context.Context, w *soma.Writer, args []string, o *reviewOptions) (string, []string, error) {
+		return "ratified " + args[0], args, w.Ratify(ctx, args[0], o.reason)
 	},
 }}
 
@@ -323,7 +345,36 @@ func refusal(err error) error {
 	if refused, ok := errors.AsType[*soma.GovernanceError](err); ok {
 		return refused
 	}
+	if changed, ok := errors.AsType[*soma.ChangedError](err); ok {
+		return changed
+	}
 	return err
+}
+
+// read has the reviewer read an entity, and asks whether to go on. It returns the
+// digest of what was shown.
+func (t *tool) read(ctx context.Context, verb, id string, o *reviewOptions) (digest string, err error) {
+	if !t.asks() {
+		return "", usagef("%s: --digest is missing, and there is nobody to ask: 'strata review show %s' prints it", verb, escape(id, false))
+	}
+	var p petition
+	err = readKnowledge(ctx, verb, o.db, func(s *soma.Store) (err error) {
+		p, err = readPetition(ctx, s, id)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	out := newScreen(t.err, t.env)
+	out.petitioned(&p)
+	out.printf("\n")
+	if out.err != nil {
+		return "", out.err
+	}
+	if ok, err := confirm(t.in, t.err, "Is this to hold, as it is shown?"); err != nil || !ok {
+		return "", errors.Join(err, fmt.Errorf("%s: nothing was decided", verb))
+	}
+	return p.entity.Digest(), nil
 }
 
 func decisionCommand(t *tool, d *decision) *cobra.Command {
@@ -341,8 +392,13 @@ func decisionCommand(t *tool, d *decision) *cobra.Command {
 				return usagef("%s: --reason is missing: it goes into the history", verb)
 			}
 			ctx := cmd.Context()
+			if d.reads > 0 && o.digest == "" {
+				if o.digest, err = t.read(ctx, verb, args[d.reads-1], &o); err != nil {
+					return err
+				}
+			}
 			return writeKnowledge(ctx, verb, o.db, func(s *soma.Store, _ storage.Adapter) error {
-				said, ids, err := d.do(ctx, s.As(actor), args, o.reason)
+				said, ids, err := d.do(ctx, s.As(actor), args, &o)
 				if err != nil {
 					return refusal(err)
 				}
@@ -369,6 +425,9 @@ func decisionCommand(t *tool, d *decision) *cobra.Command {
 		reason += " (required)"
 	}
 	cmd.Flags().StringVar(&o.reason, "reason", "", reason)
+	if d.reads > 0 {
+		cmd.Flags().StringVar(&o.digest, "digest", "", "the digest of what was read: the last line of 'strata review show'")
+	}
 	cmd.Flags().BoolVar(&o.json, "json", false, "print what changed as JSON")
 	return cmd
 }

@@ -70,9 +70,9 @@ func (d *desk) decide(verb string, p *petition, old, reason string) (said string
 		}
 		var canon *soma.Entity
 		if verb == deskSupersede {
-			canon, err = w.Supersede(d.ctx, old, id, reason)
+			canon, err = w.Supersede(d.ctx, old, id, p.entity.Digest(), reason)
 		} else {
-			canon, err = w.Promote(d.ctx, id, reason)
+			canon, err = w.Promote(d.ctx, id, p.entity.Digest(), reason)
 		}
 		if err != nil {
 			return refusal(err)

@@ -37,7 +37,11 @@ func reviewStore(t *testing.T) string {
 			t.Fatal(err)
 		}
 		propose("at-once", "Retry at once", "Do not wait.", 1, nil)
-		if _, err := w.Promote(ctx, "at-once", ""); err != nil {
+		atOnce, err := s.Read(ctx, "at-once")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Promote(ctx, "at-once", atOnce.Digest(), ""); err != nil {
 			t.Fatal(err)
 		}
 		propose("jitter", "Retries need jitter", "Wait a random time. "+strings.Repeat("Longer each time. ", 20), 0.9,

@@ -92,7 +92,7 @@ func (t *team) play(ctx context.Context, db storage.Adapter) error {
 	if err != nil {
 		return err
 	}
-	canon, err := t.store.As(soma.Person(demoReviewer)).Promote(ctx, rule, "seen in two agents")
+	canon, err := t.store.As(soma.Person(demoReviewer)).Promote(ctx, rule.ID, rule.Digest(), "seen in two agents")
 	if err != nil {
 		return err
 	}
@@ -159,9 +159,9 @@ func (t *team) harvested(ctx context.Context) (evidence []any, lines []string, e
 }
 
 // propose lets a worker propose the rule, and another thing that nobody decides.
-func (t *team) propose(ctx context.Context, evidence []any) (id string, err error) {
+func (t *team) propose(ctx context.Context, evidence []any) (rule *soma.Entity, err error) {
 	w := t.store.As(soma.Worker("synthesizer"))
-	rule, err := w.Create(ctx, &soma.Entity{
+	rule, err = w.Create(ctx, &soma.Entity{
 		Type: "policy", Name: ruleName, Body: ruleText, Layer: soma.Emerging, DecayAt: t.store.ComputeL3DecayAt(t.now),
 		Fields: map[string]any{
 			soma.FieldConfidence: 0.9, soma.FieldEvidence: evidence, "condition": ruleWhen, "enforcement": "error",
@@ -174,18 +174,18 @@ func (t *team) propose(ctx context.Context, evidence []any) (id string, err erro
 		})
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	list, err := t.store.Pending(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	var lines []string
 	for _, e := range list {
 		confidence, _ := e.Number(soma.FieldConfidence)
 		lines = append(lines, fmt.Sprintf("pending %.1f %s, %s", confidence, e.Name, plural(len(e.Evidence()), "piece of evidence", "pieces of evidence")))
 	}
-	return rule.ID, t.say(ctx, "A worker counts failures and proposes; nothing it writes is more than a proposal", lines...)
+	return rule, t.say(ctx, "A worker counts failures and proposes; nothing it writes is more than a proposal", lines...)
 }
 
 // obey begins the next run: the rule is in the anchored part of its prompt, and
