@@ -111,6 +111,33 @@ func TestChild(t *testing.T) {
 	end(t, run)
 }
 
+// A child may commit before its parent does: its turns are of a thread that has
+// none of its own yet.
+func TestChildIsFirst(t *testing.T) {
+	store := mem.New()
+	run := begin(t, newMemory(t, store, nil), memory.Identity{Thread: "a"})
+	child, err := run.Spawn(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	project(t, child, user("one"))
+	commit(t, child, "two")
+	later := begin(t, newMemory(t, store, nil), memory.Identity{Thread: "b"})
+	project(t, later, user("one"))
+	commit(t, later, "two")
+	var got []memory.ThreadInfo
+	for info, err := range memory.Threads(t.Context(), store) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, info)
+	}
+	want := []memory.ThreadInfo{{Thread: "a", First: 1}, {Thread: "b", Turns: 1, First: 1, Execution: later.Execution().ID()}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestFailedChild(t *testing.T) {
 	m := newMemory(t, mem.New(), nil, crossing("cross", memory.ScopeExecution))
 	run := begin(t, m, memory.Identity{})

@@ -15,7 +15,7 @@ import (
 // ThreadInfo says where a thread stands.
 type ThreadInfo struct {
 	Thread    string `json:"thread"`
-	Turns     int    `json:"turns"`     // number of the last turn
+	Turns     int    `json:"turns"`     // number of the last turn; 0 if only children have committed yet
 	First     int    `json:"first"`     // number of the first turn that is kept
 	Execution string `json:"execution"` // that committed the last turn
 }
@@ -54,6 +54,9 @@ func threadInfo(ctx context.Context, store storage.Adapter, segment string) (Thr
 	}
 	key := headKey(threadLineage(thread))
 	data, err := store.Get(ctx, key)
+	if errors.Is(err, storage.ErrNotFound) { // a child has committed, and its parent not yet
+		return ThreadInfo{Thread: thread, First: 1}, nil
+	}
 	if err != nil {
 		return ThreadInfo{}, err
 	}
