@@ -38,7 +38,7 @@ func onEngines(t *testing.T, name, script string, specs []string) {
 					return nil
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-					"plain": plainText, "json": validJSON, "status": status, "says": says,
+					"plain": plainText, "json": validJSON, "status": status, "says": says, "seen": seen,
 				},
 			})
 		})
@@ -76,15 +76,19 @@ func TestKnowledgeDocs(t *testing.T) {
 func sessionScript(text string) string {
 	var script, files strings.Builder
 	var want []string
-	n := 0
+	n, blank := 0, 0
 	flush := func() {
 		if n > 0 && want != nil {
 			fmt.Fprintf(&script, "says want%d\n", n)
 			fmt.Fprintf(&files, "-- want%d --\n%s\n", n, strings.Join(want, "\n"))
 		}
-		want = nil
+		want, blank = nil, 0
 	}
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\\\n", ""), "\n") {
+		if line == "" { // within what is printed, or behind it
+			blank++
+			continue
+		}
 		line, ok := strings.CutPrefix(line, "    ")
 		command, isCommand := strings.CutPrefix(line, "$ ")
 		switch {
@@ -99,10 +103,12 @@ func sessionScript(text string) string {
 				command, exit = command[:at], command[at+len("# exit status "):]
 			}
 			n++
+			command = seenDigest.ReplaceAllString(command, "--digest $$SEEN")
 			fmt.Fprintf(&script, "status %s %s\n", exit, command)
 			want = []string{}
 		case ok:
-			want = append(want, line)
+			want = append(append(want, make([]string, blank)...), line)
+			blank = 0
 		default:
 			flush()
 		}
@@ -111,12 +117,23 @@ func sessionScript(text string) string {
 	return script.String() + files.String()
 }
 
-var moment = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?`)
+var (
+	moment      = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?(\.\d+Z)?`)
+	shownDigest = regexp.MustCompile(`(?m)^(digest +)([0-9a-f]{64})$`)
+	seenDigest  = regexp.MustCompile(`--digest [0-9a-f]{64}`)
+)
 
-// says compares what a command printed with a file, but for the times.
+// says compares what a command printed with a file, but for the times, and for
+// the digest, which is $SEEN in what follows.
 func says(ts *testscript.TestScript, _ bool, args []string) {
 	got, want := ts.ReadFile("stdout")+ts.ReadFile("stderr"), ts.ReadFile(args[0])
-	if diff := cmp.Diff(moment.ReplaceAllString(want, "<time>"), moment.ReplaceAllString(got, "<time>")); diff != "" {
+	if m := shownDigest.FindStringSubmatch(got); m != nil {
+		ts.Setenv("SEEN", m[2])
+	}
+	scrubbed := func(s string) string {
+		return shownDigest.ReplaceAllString(moment.ReplaceAllString(s, "<time>"), "$1<digest>")
+	}
+	if diff := cmp.Diff(scrubbed(want), scrubbed(got)); diff != "" {
 		ts.Fatalf("%s (-want +got):\n%s", args[0], diff)
 	}
 }
