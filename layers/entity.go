@@ -178,7 +178,7 @@ func properNames(sentence string) []foundName {
 	var run []string
 	at := 0
 	flush := func() {
-		for len(run) > 0 && (stopWords[strings.ToLower(run[0])] || when.MatchString("in "+run[0])) {
+		for len(run) > 0 && (stopWords[strings.ToLower(run[0])] || tellsWhen("in "+run[0])) {
 			run = run[1:]
 			at++
 		}

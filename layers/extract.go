@@ -171,14 +171,14 @@ func (p *statements) clause(s string) bool {
 	if m := eats.FindStringSubmatch(s); m != nil {
 		return p.profile("diet", strings.ToLower(m[1]))
 	}
-	if m := deadline.FindStringSubmatch(s); m != nil && when.MatchString(m[2]) {
+	if m := deadline.FindStringSubmatch(s); m != nil && tellsWhen(m[2]) {
 		name := strings.ToLower(m[1])
 		if name == "" {
 			name = "next"
 		}
 		return p.set("deadlines", name, m[2])
 	}
-	if m := dueOn.FindStringSubmatch(s); m != nil && when.MatchString(m[2]) {
+	if m := dueOn.FindStringSubmatch(s); m != nil && tellsWhen(m[2]) {
 		return p.set("deadlines", strings.ToLower(m[1]), m[2])
 	}
 	if m := myIs.FindStringSubmatch(s); m != nil {

@@ -115,7 +115,7 @@ func salience(s string, user bool) int {
 	}
 	if strings.ContainsAny(s, "0123456789") {
 		score++
-		found[whenKind] = found[whenKind] || when.MatchString(s)
+		found[whenKind] = found[whenKind] || tellsWhen(s)
 	}
 	for i, c := range cues {
 		if found[i] {

@@ -2,7 +2,6 @@ package layers
 
 import (
 	"iter"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -145,19 +144,6 @@ func abbreviated(text string) bool {
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-// when matches words that say when something is.
-var when = regexp.MustCompile(`(?i)\b(?:\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?|\d{1,2}:\d\d|\d{1,2} ?[ap]m|` +
-	`\d{1,2}(?:st|nd|rd|th)|mondays?|tuesdays?|wednesdays?|thursdays?|fridays?|saturdays?|sundays?|` +
-	`january|february|march|april|june|july|august|september|october|november|december|` +
-	`(?:in|on|by|until|since|of|next|last|this|end of|\d) may|` + // the month, not the verb
-	`(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\.? \d{1,2}|\d{1,2} (?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)|` +
-	`today|tonight|tomorrow|yesterday|noon|midnight|(?:next|last|this) (?:week|weekend|month|quarter|year|spring|summer|autumn|fall|winter)|` +
-	`end of (?:the )?(?:day|week|month|quarter|year)|(?:in|within) (?:\d+|a|an|one|two|three|four|five|six|seven) (?:minutes?|hours?|days?|weeks?|months?|years?)|q[1-4])\b`)
-
-// relative matches the words of [when] that mean nothing without the day they
-// were said on.
-var relative = regexp.MustCompile(`(?i)\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:today|tonight|tomorrow|yesterday|next|last|this|in \w+ (?:minutes?|hours?|days?|weeks?|months?|years?)|end of (?:the )?(?:day|week|month|quarter|year))\b`)
 
 // changed describes the step from one text to another, both made of lines that
 // stand for themselves. It is false where telling the whole text is shorter.

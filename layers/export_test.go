@@ -1,0 +1,7 @@
+package layers
+
+// When is what the tests hold TellsWhen against.
+var (
+	When      = when
+	TellsWhen = tellsWhen
+)
