@@ -64,14 +64,8 @@ func analysisOf(language string) (*analysis, error) {
 	return a, nil
 }
 
-// term returns what a word is indexed as.
+// term returns what a word is indexed as, and keeps it in mind.
 func (a *analysis) term(word string) string {
-	if b, ok := a.base[word]; ok {
-		word = b
-	}
-	if a.stem == nil {
-		return word
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s, ok := a.stems[word]
@@ -79,10 +73,21 @@ func (a *analysis) term(word string) string {
 		if len(a.stems) == maxStems || a.stems == nil {
 			a.stems = make(map[string]string)
 		}
-		s = a.stem(word, true)
+		s = a.rareTerm(word)
 		a.stems[strings.Clone(word)] = s
 	}
 	return s
+}
+
+// rareTerm is term for a word that will hardly be met again.
+func (a *analysis) rareTerm(word string) string {
+	if b, ok := a.base[word]; ok {
+		word = b
+	}
+	if a.stem == nil {
+		return word
+	}
+	return a.stem(word, true)
 }
 
 // terms yields the terms of a text that is to be found.

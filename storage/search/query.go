@@ -184,6 +184,11 @@ func readDocs(ctx context.Context, r storage.Reader, ids []string) ([]Doc, error
 	return docs, nil
 }
 
+// narrows reports whether there is a condition that most documents may fail.
+func (f *Filter) narrows() bool {
+	return len(f.Sessions)+len(f.Speakers)+len(f.Types)+len(f.Layers)+len(f.Scopes) > 0 || !f.From.IsZero() || !f.To.IsZero()
+}
+
 // admits returns a test of documents by number, nil if all pass.
 func (f *Filter) admits(p *picture) func(n uint32) bool {
 	var tests []func(n uint32) bool

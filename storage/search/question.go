@@ -75,7 +75,7 @@ func (ix *Index) terms(list []word, done []bool, lean bool) []string {
 func (ix *Index) compounds(list []word, terms []string) []string {
 	var joined []string
 	for i := range len(list) - 1 {
-		t := ix.analysis.term(list[i].text + list[i+1].text)
+		t := ix.analysis.rareTerm(list[i].text + list[i+1].text)
 		if ix.picture.list(t) != nil && !slices.Contains(terms, t) && !slices.Contains(joined, t) && len(joined) < maxTerms {
 			joined = append(joined, t)
 		}

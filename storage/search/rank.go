@@ -298,7 +298,7 @@ func (ix *Index) collect(s *scratch, ask *question, q *Query, want int) (evidenc
 	p, rk := ix.picture, &ix.ranking
 	admits := q.Filter.admits(p)
 	least := s.least()
-	if admits != nil {
+	if q.Filter.narrows() {
 		least = 0
 	}
 	best := 0.0 // without cosines
@@ -319,18 +319,23 @@ func (ix *Index) collect(s *scratch, ask *question, q *Query, want int) (evidenc
 		}
 	}
 	near := rk.Previous > 0 || rk.Next > 0
-	for _, n := range s.touched {
-		if s.words[n] < least {
-			continue
-		}
-		consider(n)
-		if near {
-			for _, m := range [...]int32{p.previous[n], p.next[n]} {
-				if m >= 0 {
-					consider(uint32(m))
+	look := func(least float32) {
+		for _, n := range s.touched {
+			if s.words[n] < least {
+				continue
+			}
+			consider(n)
+			if near {
+				for _, m := range [...]int32{p.previous[n], p.next[n]} {
+					if m >= 0 {
+						consider(uint32(m))
+					}
 				}
 			}
 		}
+	}
+	if look(least); len(s.list) < want && least > 0 { // most of the best are excluded
+		look(0)
 	}
 	room := wide
 	for _, at := range s.best() {
