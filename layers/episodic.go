@@ -358,33 +358,25 @@ func (e *episodic) recall(ctx context.Context, in *memory.RecallInput[episodes])
 	if err != nil {
 		return out, err
 	}
-	found, err := ix.Search(ctx, in.Records, search.Query{Text: text, Floor: e.Floor, Limit: maxCandidates, Around: -1})
-	if err != nil {
-		return out, err
-	}
-	for i := range found.Hits {
-		if h := &found.Hits[i]; h.Score >= e.Floor && !slices.Contains(ids, h.ID) {
-			ids = append(ids, h.ID)
-		}
-	}
-	for _, id := range ids {
-		if len(out.Items) == e.TopK {
-			break
-		}
-		value, err := in.Records.Get(ctx, episodePrefix+id)
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
+	// Those that are still in the log come back from the search too: only if that
+	// leaves too few are more asked for, each of which is read.
+	var found search.Result
+	for _, limit := range []int{2 * e.TopK, max(maxCandidates, 2*e.TopK)} {
+		found, err = ix.Search(ctx, in.Records, search.Query{Text: text, Floor: e.Floor, Limit: limit, Around: -1})
 		if err != nil {
 			return out, err
 		}
-		var ep Episode
-		if json.Unmarshal(value, &ep) != nil || ep.visible(in) {
-			continue // damaged: the others still count
+		for i := range found.Hits {
+			if h := &found.Hits[i]; h.Score >= e.Floor && !slices.Contains(ids, h.ID) {
+				ids = append(ids, h.ID)
+			}
 		}
-		it := item(fmt.Sprintf("[%s, %s] %s", ep.Ended.Format("2006-01-02 15:04"), ep.Outcome, line(ep.Summary, maxSummary)))
-		it.Refs = append([]string{in.Records.Key(episodePrefix + id)}, ep.Refs...)
-		out.Items = append(out.Items, it)
+		if out.Items, err = e.show(ctx, in, ids); err != nil {
+			return out, err
+		}
+		if len(out.Items) == e.TopK || len(found.Hits) < limit {
+			break
+		}
 	}
 	if len(out.Items) == 0 && out.Note == "" {
 		if out.Note = found.Note; len(ids) > 0 {
@@ -392,6 +384,31 @@ func (e *episodic) recall(ctx context.Context, in *memory.RecallInput[episodes])
 		}
 	}
 	return out, nil
+}
+
+// show returns the first TopK of the episodes that the log has no longer.
+func (e *episodic) show(ctx context.Context, in *memory.RecallInput[episodes], ids []string) ([]projection.Item, error) {
+	var items []projection.Item
+	for _, id := range ids {
+		if len(items) == e.TopK {
+			break
+		}
+		value, err := in.Records.Get(ctx, episodePrefix+id)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		var ep Episode
+		if json.Unmarshal(value, &ep) != nil || ep.visible(in) {
+			continue // damaged: the others still count
+		}
+		it := item(fmt.Sprintf("[%s, %s] %s", ep.Ended.Format("2006-01-02 15:04"), ep.Outcome, line(ep.Summary, maxSummary)))
+		it.Refs = append([]string{in.Records.Key(episodePrefix + id)}, ep.Refs...)
+		items = append(items, it)
+	}
+	return items, nil
 }
 
 // visible tells whether the log still has the whole episode.
