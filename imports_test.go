@@ -72,7 +72,7 @@ var rules = []rule{
 		"go.opentelemetry.io/otel/trace",
 	}, tests: otelSDK},
 	// A layer's records are read with the options and errors of storage.
-	{pkg: "layers", packages: []string{"memory", "projection", "storage", "storage/docs", "storage/search", "storage/vector"}},
+	{pkg: "layers", packages: []string{"memory", "projection", "storage", "internal/levels", "storage/docs", "storage/search", "storage/vector"}},
 
 	{pkg: "internal/transcript", packages: []string{"projection"}},
 	{pkg: "internal/demo", packages: []string{"internal/transcript"}},

@@ -3,8 +3,6 @@ package layers
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
-	"github.com/stratamem/strata/storage"
 )
 
 // EntityOptions are the options of [Entity].
@@ -51,7 +48,9 @@ type Mention struct {
 // What is said again counts as said then.
 //
 // At most 100 mentions of a turn are kept. There is no state; the records are
-// m/<word of the name>/<time>-<digest>-<number> → [Mention].
+// t/<time>-<digest> → what was said in a turn, and an index of the names, by
+// which at least the newest 256 mentions of each are found. The indexes of the 64
+// scopes that were used last are kept in memory.
 func Entity(opts *EntityOptions) memory.Layer {
 	var e entity
 	if opts != nil {
@@ -64,6 +63,7 @@ func Entity(opts *EntityOptions) memory.Layer {
 		e.Mentions = 5
 	}
 	e.Tail = cmp.Or(e.Tail, 20)
+	e.names.make = newNameIndex
 	spec := override(memory.Spec{
 		ID: "entity", Slot: memory.SlotEntity, Scope: memory.ScopeResource,
 		Budget: projection.Exactly(600), Placement: projection.Live, Format: 1,
@@ -80,13 +80,13 @@ func Entity(opts *EntityOptions) memory.Layer {
 type entity struct {
 	EntityOptions
 	calls calls
+	names indexes[nameIndex]
 }
 
 const (
-	mentionPrefix = "m/"
-	maxMention    = 400 // bytes
-	maxMentions   = 100 // of a turn
-	maxNameWords  = 5
+	maxMention   = 400 // bytes
+	maxMentions  = 100 // of a turn
+	maxNameWords = 5
 )
 
 func (e *entity) store(ctx context.Context, in *memory.StoreInput[struct{}]) (memory.Change[struct{}], error) {
@@ -103,25 +103,27 @@ func (e *entity) store(ctx context.Context, in *memory.StoreInput[struct{}]) (me
 	if e.Extract == nil || err != nil {
 		found = mentions(list)
 	}
-	keys := make(map[string]string)
+	items := make(map[string]string)
 	for i := range in.New {
 		if id := in.New[i].ID; id != "" {
-			keys[id] = itemKey(in.Execution, &in.New[i], i)
+			items[id] = itemKey(in.Execution, &in.New[i], i)
 		}
 	}
-	for i := range found[:min(len(found), maxMentions)] {
+	found = found[:min(len(found), maxMentions)]
+	if len(found) == 0 {
+		return c, nil
+	}
+	keys := make([]string, len(found))
+	for i := range found {
 		m := &found[i]
 		m.Name, m.Text = line(m.Name, 100), line(m.Text, maxMention)
-		value, err := json.Marshal(m)
-		if err != nil {
-			return memory.Change[struct{}]{}, err
-		}
-		id := fmt.Sprintf("%s-%03d", cmp.Or(keys[m.Item], timeKey(m.Time)+"-"+digest(in.Execution.ID(), m.Text)), i)
-		for _, w := range nameWords(m.Name) {
-			c = c.Put(mentionPrefix+storage.EscapeSegment(w)+"/"+id, value)
-		}
+		keys[i] = cmp.Or(items[m.Item], timeKey(m.Time)+"-"+digest(in.Execution.ID(), m.Text))
 	}
-	return c, nil
+	x, err := e.names.of(in.Records)
+	if err != nil {
+		return c, err
+	}
+	return x.add(ctx, in.Records, c, strings.TrimPrefix(list[0].key, eventPrefix), found, keys)
 }
 
 // nameWords returns the words that a name is found by.
@@ -137,28 +139,34 @@ func nameWords(name string) []string {
 
 // mentions is the default of Extract.
 func mentions(list []Event) []Mention {
+	type said struct {
+		event    *Event
+		sentence string
+		names    []foundName
+	}
+	var all []said
 	// A word that begins a sentence is capitalised anyhow: it counts as a name if
 	// it is one elsewhere in the turn.
 	known := make(map[string]bool)
 	for i := range list {
 		for s := range sentences(list[i].Text) {
-			for _, n := range properNames(s) {
+			names := properNames(s)
+			for _, n := range names {
 				if n.at > 0 || n.words > 1 {
 					known[n.text] = true
 				}
 			}
+			if len(names) > 0 {
+				all = append(all, said{&list[i], s, names})
+			}
 		}
 	}
 	var out []Mention
-	for i := range list {
-		e := &list[i]
-		for s := range sentences(e.Text) {
-			had := make(map[string]bool)
-			for _, n := range properNames(s) {
-				if known[n.text] && !had[n.text] {
-					had[n.text] = true
-					out = append(out, Mention{Name: n.text, Text: s, Speaker: e.Speaker(), Time: e.Time, Item: e.ID})
-				}
+	for _, s := range all {
+		for i, n := range s.names {
+			again := slices.ContainsFunc(s.names[:i], func(o foundName) bool { return o.text == n.text })
+			if known[n.text] && !again {
+				out = append(out, Mention{Name: n.text, Text: s.sentence, Speaker: s.event.Speaker(), Time: s.event.Time, Item: s.event.ID})
 			}
 		}
 	}
@@ -210,14 +218,26 @@ func properNames(sentence string) []foundName {
 
 func (e *entity) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
 	var out memory.Recalled[struct{}]
-	visible := tailKeys(in, e.Tail)
-	cards, err := e.find(ctx, in.Records, query(in.Query), visible)
+	x, err := e.names.of(in.Records)
 	if err != nil {
 		return out, err
 	}
-	for _, c := range cards[:min(len(cards), e.TopK)] {
-		n := min(len(c.mentions), e.Mentions)
-		out.Items = append(out.Items, item(c.text(n), c.refs[:n]...))
+	shown := tailShown(in, e.Tail)
+	cards, err := x.find(ctx, in.Records, asked(query(in.Query)), shown, 2*e.TopK)
+	if err != nil {
+		return out, err
+	}
+	for _, c := range cards {
+		if len(out.Items) == e.TopK {
+			break
+		}
+		list, refs, err := readMentions(ctx, in.Records, c.mentions(shown), e.Mentions)
+		if err != nil {
+			return out, err
+		}
+		if len(list) > 0 {
+			out.Items = append(out.Items, item(say(c.name, list), refs...))
+		}
 	}
 	if len(out.Items) == 0 {
 		out.Note = "the query has no name that is known"
@@ -225,19 +245,11 @@ func (e *entity) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (
 	return out, nil
 }
 
-// card is what is known of a name.
-type card struct {
-	name     string
-	asked    int // words of the query that it has
-	mentions []Mention
-	refs     []string
-}
-
-// text says the newest n mentions.
-func (c *card) text(n int) string {
+// say shows mentions of a name.
+func say(name string, mentions []Mention) string {
 	var b strings.Builder
-	b.WriteString(c.name)
-	for _, m := range c.mentions[:n] {
+	b.WriteString(name)
+	for _, m := range mentions {
 		b.WriteString("\n- ")
 		if !m.Time.IsZero() {
 			b.WriteString(m.Time.Format("2006-01-02 "))
@@ -247,46 +259,9 @@ func (c *card) text(n int) string {
 	return b.String()
 }
 
-// find returns the cards of the names in a query: those with more of its words
-// first, then the ones mentioned last.
-func (e *entity) find(ctx context.Context, records *memory.Records, text string, visible map[string]bool) ([]*card, error) {
-	asked := wordSet(text)
-	order := slices.Sorted(maps.Keys(asked))
-	slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	const most = 32 // words of a query, the longest say most
-	cards := make(map[string]*card)
-	for _, w := range order[:min(len(order), most)] {
-		prefix := mentionPrefix + storage.EscapeSegment(w) + "/"
-		for entry, err := range records.Scan(ctx, prefix, &storage.ScanOptions{Reverse: true, Limit: 4 * e.Mentions * e.TopK}) {
-			if err != nil {
-				return nil, err
-			}
-			var m Mention
-			if json.Unmarshal(entry.Value, &m) != nil || visible[itemOf(entry.Key[len(prefix):])] {
-				continue // damaged: the others still count
-			}
-			c := cards[strings.ToLower(m.Name)]
-			if c == nil {
-				c = &card{name: m.Name}
-				for _, n := range nameWords(m.Name) {
-					if asked[n] {
-						c.asked++
-					}
-				}
-				cards[strings.ToLower(m.Name)] = c
-			}
-			if !slices.ContainsFunc(c.mentions, func(o Mention) bool { return o.Text == m.Text }) {
-				c.mentions = append(c.mentions, m)
-				c.refs = append(c.refs, records.Key(entry.Key))
-			}
-		}
-	}
-	list := make([]*card, 0, len(cards))
-	for _, c := range cards {
-		list = append(list, c)
-	}
-	slices.SortFunc(list, func(a, b *card) int {
-		return cmp.Or(cmp.Compare(b.asked, a.asked), b.mentions[0].Time.Compare(a.mentions[0].Time), cmp.Compare(a.name, b.name))
-	})
-	return list, nil
+// asked returns the words of a query that say most: the longest.
+func asked(text string) []string {
+	list := slices.Sorted(maps.Keys(wordSet(text)))
+	slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	return list[:min(len(list), maxAsked)]
 }

@@ -131,14 +131,33 @@ func itemKey(x *memory.Execution, it *projection.Item, at int) string {
 	return timeKey(it.Time) + "-" + digest(x.Identity().Thread, id)
 }
 
-// tailKeys are the keys of the last items of the log, so many as tail says: those
-// that are taken to be in the prompt already.
-func tailKeys(in *memory.RecallInput[struct{}], tail int) map[string]bool {
-	keys := make(map[string]bool)
+// shown are the items that are in the prompt already, as itemKey names them.
+type shown struct {
+	keys   map[string]bool
+	oldest string // of keys
+}
+
+// tailShown takes the last items of the log to be in the prompt, so many as tail
+// says.
+func tailShown(in *memory.RecallInput[struct{}], tail int) *shown {
+	s := &shown{keys: make(map[string]bool)}
 	for i := max(len(in.Log)-max(tail, 0), 0); i < len(in.Log); i++ {
-		keys[itemKey(in.Execution, &in.Log[i], i)] = true
+		key := itemKey(in.Execution, &in.Log[i], i)
+		s.keys[key] = true
+		if s.oldest == "" || key < s.oldest {
+			s.oldest = key
+		}
 	}
-	return keys
+	return s
+}
+
+// has reports whether an item is shown. Nearly all are older than those: most of
+// them are told by that alone.
+func (s *shown) has(item string) bool { return len(s.keys) > 0 && item >= s.oldest && s.keys[item] }
+
+// hasPassage is has for the item that a passage is of.
+func (s *shown) hasPassage(id string) bool {
+	return len(s.keys) > 0 && id >= s.oldest && s.keys[itemOf(id)]
 }
 
 // timeKey sorts as t does, from 1970 on.

@@ -171,11 +171,10 @@ func passages(x *memory.Execution, items []projection.Item) []search.Doc {
 func itemOf(id string) string { return id[:max(strings.LastIndexByte(id, '-'), 0)] }
 
 func (r *semanticRecall) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
-	visible := tailKeys(in, r.Tail)
-	shown := func(id string) bool { return visible[itemOf(id)] }
+	shown := tailShown(in, r.Tail)
 	var out memory.Recalled[struct{}]
 	found, err := r.find(ctx, in.Execution, in.Records, search.Query{
-		Text: query(in.Query), Limit: r.TopK, Cut: 0.4, Filter: search.Filter{Exclude: shown},
+		Text: query(in.Query), Limit: r.TopK, Cut: 0.4, Filter: search.Filter{Exclude: shown.hasPassage},
 	})
 	if err != nil {
 		return out, err
@@ -184,7 +183,7 @@ func (r *semanticRecall) recall(ctx context.Context, in *memory.RecallInput[stru
 	for i := range found.Hits {
 		h := &found.Hits[i]
 		for _, list := range []*[]search.Doc{&h.Before, &h.After} {
-			*list = slices.DeleteFunc(*list, func(d search.Doc) bool { return shown(d.ID) })
+			*list = slices.DeleteFunc(*list, func(d search.Doc) bool { return shown.hasPassage(d.ID) })
 			for _, d := range *list {
 				sources[d.ID] = d.Source
 			}

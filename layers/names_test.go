@@ -1,0 +1,106 @@
+package layers_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stratamem/strata/layers"
+	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/storage"
+)
+
+const entityPrefix = "_layers/entity/resource/r/"
+
+// What names have is found after their segments were merged, by two memories that
+// write in turns, and a store that a third opens.
+func TestEntityLongLife(t *testing.T) {
+	eachEngine(t, func(t *testing.T, store storage.Adapter) {
+		const turns = 70 // beyond what level 0 holds
+		writers := []*conversation{
+			talk(t, remember(t, store, layers.Entity(nil)), "a", "r"), talk(t, remember(t, store, layers.Entity(nil)), "b", "r"),
+		}
+		for i := range turns {
+			for w, c := range writers {
+				c.say(fmt.Sprintf("We met Gudrun %d and then Olaf Number%d.", 10*i+w, i), "I see.")
+			}
+		}
+		segments := 0
+		for _, err := range store.List(t.Context(), entityPrefix+"r0/s/") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			segments++
+		}
+		if segments > turns {
+			t.Errorf("%d segments after %d turns", segments, 2*turns)
+		}
+		c := talk(t, remember(t, store, layers.Entity(nil)), "c", "r")
+		for i := range turns {
+			got := c.ask(fmt.Sprintf("Who is Number%d?", i))
+			for w := range writers {
+				if want := fmt.Sprintf("We met Gudrun %d and then Olaf Number%d.", 10*i+w, i); !strings.Contains(got, want) {
+					t.Fatalf("%d: shown\n%s\nwithout %q", i, got, want)
+				}
+			}
+			c.commit("Somebody.")
+		}
+		got := c.ask("gudrun")
+		if !strings.Contains(got, fmt.Sprintf("Gudrun %d ", 10*turns-9)) || strings.Contains(got, "Gudrun 0 ") || strings.Count(got, "\n- ") != 5 {
+			t.Errorf("not the newest five mentions are shown:\n%s", got)
+		}
+	})
+}
+
+// Mentions as they were kept before there was an index are found beside new ones.
+func TestEntityOlderStore(t *testing.T) {
+	eachEngine(t, func(t *testing.T, store storage.Adapter) {
+		for _, m := range []struct{ word, key, value string }{
+			{"anna", "00064c00aa27c200-48f0e7ad2bbd2c8f2bd9-000", `{"name":"Anna Berg","text":"Anna Berg builds boats.","speaker":"user","time":"2026-01-05T09:00:00Z","item":"i-1"}`},
+			{"berg", "00064c00aa27c200-48f0e7ad2bbd2c8f2bd9-000", `{"name":"Anna Berg","text":"Anna Berg builds boats.","speaker":"user","time":"2026-01-05T09:00:00Z","item":"i-1"}`},
+			{"anna", "00064c00aa27c201-48f0e7ad2bbd2c8f2bd9-001", `{"name":"Anna`},
+		} {
+			if err := store.Set(t.Context(), entityPrefix+"r0/m/"+m.word+"/"+m.key, []byte(m.value)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := talk(t, remember(t, store, layers.Entity(&layers.EntityOptions{Tail: -1})), "t", "r")
+		if got := c.say("what does anna do?", "We know that Anna Berg sails."); !strings.Contains(got, "- 2026-01-05 user: Anna Berg builds boats.") {
+			t.Errorf("shown\n%s", got)
+		}
+		got := c.ask("Tell me of Berg")
+		if !strings.Contains(got, "Anna Berg\n- 2026-") || !strings.Contains(got, "sails.\n- 2026-01-05 user: Anna Berg builds boats.") {
+			t.Errorf("shown\n%s", got)
+		}
+	})
+}
+
+// A damaged segment makes the layer say so; it is no panic and no wrong answer.
+func TestEntityDamagedSegment(t *testing.T) {
+	for _, damage := range []string{"", "{", `{"names":[{"name":"Olaf","at":[1]}]}`, `{"turns":["x"],"names":[{"name":"Olaf","at":[7,0,0]}]}`} {
+		store := openMem(t)
+		c := talk(t, remember(t, store, layers.Entity(nil)), "a", "r")
+		c.say("We met Olaf Berg.", "I see.")
+		c.end()
+		for key, err := range store.List(t.Context(), entityPrefix+"r0/s/") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := store.Set(t.Context(), key, []byte(damage)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c = talk(t, remember(t, store, layers.Entity(nil)), "b", "r")
+		c.ask("And Olaf?")
+		report := c.run.Report()
+		said := ""
+		for _, h := range report.Hooks {
+			if h.Layer == "entity" && h.Status == memory.StatusError {
+				said = h.Error
+			}
+		}
+		if !strings.Contains(said, "damaged") {
+			t.Errorf("%q: reported %q", damage, said)
+		}
+	}
+}
