@@ -90,9 +90,10 @@ var rules = []rule{
 		"go.etcd.io/bbolt",
 		"golang.org/x/sys",
 	}},
-	{pkg: "bench/recall", packages: []string{anything, "bench"}},
+	{pkg: "bench/locomo", packages: []string{"storage/search"}},
+	{pkg: "bench/recall", packages: []string{anything, "bench", "bench/locomo"}},
 	{pkg: "bench/recall/generate"},
-	{pkg: "cmd/strata", packages: []string{anything, "bench", "bench/recall"}, modules: []string{
+	{pkg: "cmd/strata", packages: []string{anything, "bench", "bench/locomo", "bench/recall"}, modules: []string{
 		"charm.land/bubbletea/v2", // the full-screen review
 		"github.com/openai/openai-go/v3",
 		"github.com/spf13/cobra",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stratamem/strata/bench/locomo"
 	"github.com/stratamem/strata/storage/search"
 )
 
@@ -17,7 +18,7 @@ type FloorScore struct {
 
 // Floor measures the floor of a ranking on questions that nothing answers and
 // on those that something does.
-func Floor(ctx context.Context, data []Conversation, ranking search.Ranking) (FloorScore, error) {
+func Floor(ctx context.Context, data []locomo.Conversation, ranking search.Ranking) (FloorScore, error) {
 	var out FloorScore
 	open := ranking
 	open.Floor = -1

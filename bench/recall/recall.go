@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stratamem/strata/bench/locomo"
 	"github.com/stratamem/strata/storage/search"
 )
 
@@ -64,7 +65,7 @@ type judged struct {
 // is that of what [search.Pack] makes of the ranked turns, one after another,
 // each with the line of its session and its speaker. MRR is of the first turn of
 // evidence, nDCG@10 with gains of 0 and 1.
-func Run(ctx context.Context, data []Conversation, opts *Options) ([]Score, error) {
+func Run(ctx context.Context, data []locomo.Conversation, opts *Options) ([]Score, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
@@ -74,11 +75,11 @@ func Run(ctx context.Context, data []Conversation, opts *Options) ([]Score, erro
 	}
 	if opts.Split != nil {
 		for _, id := range opts.Split {
-			if !slices.ContainsFunc(data, func(c Conversation) bool { return c.ID == id }) {
+			if !slices.ContainsFunc(data, func(c locomo.Conversation) bool { return c.ID == id }) {
 				return nil, fmt.Errorf("bench recall: there is no conversation %q", id)
 			}
 		}
-		data = slices.DeleteFunc(slices.Clone(data), func(c Conversation) bool { return !slices.Contains(opts.Split, c.ID) })
+		data = slices.DeleteFunc(slices.Clone(data), func(c locomo.Conversation) bool { return !slices.Contains(opts.Split, c.ID) })
 	}
 	count := cached(opts.Count)
 	var scores []Score
@@ -129,7 +130,7 @@ func cached(count func(string) int) func(string) int {
 	}
 }
 
-func judge(ctx context.Context, r Ranker, c *Conversation, count func(string) int) (list []judged, bytes int64, err error) {
+func judge(ctx context.Context, r Ranker, c *locomo.Conversation, count func(string) int) (list []judged, bytes int64, err error) {
 	s, err := r.Open(ctx, c.Turns)
 	if err != nil {
 		return nil, 0, err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stratamem/strata/bench"
+	"github.com/stratamem/strata/bench/locomo"
 	"github.com/stratamem/strata/bench/recall"
 	"github.com/stratamem/strata/projection/tiktoken"
 	"github.com/stratamem/strata/storage/search"
@@ -58,7 +59,7 @@ docs/recall.md says what this shows and what it does not.`,
 }
 
 func (t *tool) benchRecall(ctx context.Context, o *benchRecallOptions) error {
-	data, err := recall.Load(o.data)
+	data, err := locomo.Load(o.data)
 	if err != nil {
 		return fmt.Errorf("bench recall: %w", err)
 	}
@@ -86,8 +87,8 @@ func (t *tool) benchRecall(ctx context.Context, o *benchRecallOptions) error {
 		}
 		scores = append(scores, others...)
 	}
-	unanswerable := slices.ContainsFunc(data, func(c recall.Conversation) bool {
-		return slices.ContainsFunc(c.Questions, func(q recall.Question) bool { return len(q.Evidence) == 0 })
+	unanswerable := slices.ContainsFunc(data, func(c locomo.Conversation) bool {
+		return slices.ContainsFunc(c.Questions, func(q locomo.Question) bool { return len(q.Evidence) == 0 })
 	})
 	var floor *recall.FloorScore
 	if unanswerable && o.split == nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/blevesearch/bleve/v2/analysis/lang/en"
 	_ "modernc.org/sqlite" // the driver
 
+	"github.com/stratamem/strata/bench/locomo"
 	"github.com/stratamem/strata/bench/recall"
 	"github.com/stratamem/strata/projection/tiktoken"
 	"github.com/stratamem/strata/storage/search"
@@ -36,7 +37,7 @@ func main() {
 }
 
 func run(ctx context.Context, path, split string) error {
-	data, err := recall.Load(path)
+	data, err := locomo.Load(path)
 	if err != nil {
 		return err
 	}

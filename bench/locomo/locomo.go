@@ -1,4 +1,9 @@
-package recall
+// Package locomo reads conversations in the form of LoCoMo's file, which the
+// benchmarks take their data in. It judges and plays nothing.
+//
+// The one decision: a turn is a document of package search, speaker and time
+// included, so that what is read can be indexed as it is.
+package locomo
 
 import (
 	"encoding/json"
