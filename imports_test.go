@@ -84,7 +84,7 @@ var rules = []rule{
 	{pkg: "internal/otlptest", modules: []string{"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf"}},
 
 	{pkg: "examples/*", packages: []string{anything}},
-	{pkg: "bench", packages: []string{anything}, modules: []string{
+	{pkg: "bench", packages: []string{anything, "bench/locomo"}, modules: []string{
 		// Used directly, beside our engines.
 		"github.com/dgraph-io/badger/v4",
 		"go.etcd.io/bbolt",

@@ -63,7 +63,7 @@ func (c *prefixCase) run(ctx context.Context, r *Report) error {
 		turn -= c.filled / 2
 		return turn > 0 && layer < len(c.every) && c.every[layer] > 0 && turn%c.every[layer] == 0
 	}
-	m, err := memory.New(store, layers(5, changes), &memory.Options{Policy: c.policy})
+	m, err := memory.New(store, noteLayers(5, changes), &memory.Options{Policy: c.policy})
 	if err != nil {
 		return err
 	}

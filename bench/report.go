@@ -67,8 +67,11 @@ func (r *Report) WriteText(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "%s · commit %s · %s · %s\n\n", r.Suite, r.Commit, r.Go, r.CPU); err != nil {
 		return err
 	}
-	if r.Suite == storageSuite {
+	switch r.Suite {
+	case storageSuite:
 		return r.writeStorageText(w)
+	case readySuite:
+		return r.writeReadyText(w)
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	var header []string

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func Turn(ctx context.Context, opts *TurnOptions) (*Report, error) {
 		return nil, fmt.Errorf("bench turn: %w", err)
 	}
 	for _, c := range []turnCase{
-		{name: "turn/mem/200", messages: 200, layers: 5, changing: 1},
+		machineCase,
 		{name: "turn/mem/200/all", messages: 200, layers: 5, changing: 5},
 		{name: "turn/mem/1000", messages: 1000, layers: 5, changing: 1},
 		{name: "turn/mem/5000", messages: 5000, layers: 5, changing: 1},
@@ -67,9 +68,8 @@ func Turn(ctx context.Context, opts *TurnOptions) (*Report, error) {
 		if opts.Progress != nil {
 			opts.Progress(c.name)
 		}
-		c.turns = opts.Turns
-		if c.turns <= 0 {
-			c.turns = 2000
+		if opts.Turns > 0 {
+			c.turns = opts.Turns
 		}
 		if err := c.run(ctx, r); err != nil {
 			return nil, fmt.Errorf("bench %s: %w", c.name, err)
@@ -92,8 +92,11 @@ type turnCase struct {
 	changing  int // layers that change every turn
 	bolt      bool
 	tokenizer projection.Tokenizer
-	turns     int
+	turns     int // measured; 0 means 2,000
 }
+
+// machineCase is the case by which machines compare.
+var machineCase = turnCase{name: "turn/mem/200", messages: 200, layers: 5, changing: 1}
 
 // roundTurns is how many turns are measured on one thread: few, so that the log
 // stays about as long as the case says.
@@ -105,13 +108,13 @@ func (c *turnCase) run(ctx context.Context, r *Report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
-	m, err := memory.New(store, layers(c.layers, func(layer, _ int) bool { return layer < c.changing }), &memory.Options{Tokenizer: c.tokenizer})
+	m, err := memory.New(store, noteLayers(c.layers, func(layer, _ int) bool { return layer < c.changing }), &memory.Options{Tokenizer: c.tokenizer})
 	if err != nil {
 		return err
 	}
 	var walls []time.Duration
 	var spent usage
-	for round := 0; len(walls) < c.turns; round++ {
+	for round := 0; len(walls) < cmp.Or(c.turns, 2000); round++ {
 		if walls, err = c.round(ctx, m, round, walls, &spent); err != nil {
 			return err
 		}
@@ -179,9 +182,9 @@ type note struct {
 	Text string `json:"text"`
 }
 
-// layers returns n layers that contribute their state. changes says whether the
+// noteLayers returns n layers that contribute their state. changes says whether the
 // Store hook of a layer rewrites it in a turn, turns counted from 1.
-func layers(n int, changes func(layer, turn int) bool) []memory.Layer {
+func noteLayers(n int, changes func(layer, turn int) bool) []memory.Layer {
 	all := make([]memory.Layer, n)
 	for i := range all {
 		all[i] = memory.Define(memory.Spec{ID: fmt.Sprint("l", i), Slot: i}, memory.Hooks[note]{

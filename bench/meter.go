@@ -1,0 +1,109 @@
+package bench
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// meter is a store that counts what it is given to write. What it is made of
+// has every capability, and so has it.
+type meter struct {
+	capable
+	mu      sync.Mutex
+	applied applied
+}
+
+// capable is what every engine of Strata can do that package memory or a layer
+// asks for.
+type capable interface {
+	storage.Adapter
+	storage.Batcher
+	storage.Versioner
+	storage.Scanner
+	storage.Finder
+}
+
+// applied is what a store was given to write.
+type applied struct {
+	ops   int
+	bytes map[part]int // of keys and values
+}
+
+// part is what an op is about: the state or the records of a layer, or what the
+// runtime keeps.
+type part struct{ of, kind string }
+
+// The parts that are no layer's.
+var (
+	turnPart  = part{"turns", "records"}     // the records of turns, with their items
+	headPart  = part{"heads", "records"}     // where threads and executions stand
+	otherPart = part{"documents", "records"} // what is below no prefix of package memory
+)
+
+// partOf says what a key of package memory is about.
+func partOf(key string) part {
+	space, rest, _ := strings.Cut(key, "/")
+	switch space {
+	case "_layers":
+		layer, rest, _ := strings.Cut(rest, "/")
+		if strings.Count(rest, "/") == 2 && strings.HasSuffix(rest, "/state") {
+			return part{layer, "state"}
+		}
+		return part{layer, "records"}
+	case "_threads":
+		if strings.Contains(rest, "/turns/") {
+			return turnPart
+		}
+		return headPart
+	case "_runs":
+		return headPart
+	}
+	return otherPart
+}
+
+func (m *meter) count(ops ...storage.Op) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.applied.bytes == nil {
+		m.applied.bytes = make(map[part]int)
+	}
+	m.applied.ops += len(ops)
+	for i := range ops {
+		m.applied.bytes[partOf(ops[i].Key)] += len(ops[i].Key) + len(ops[i].Value)
+	}
+}
+
+// take returns what was counted since it was last asked.
+func (m *meter) take() applied {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.applied
+	m.applied = applied{}
+	return a
+}
+
+// total is the bytes of all parts.
+func (a applied) total() (n int) {
+	for _, b := range a.bytes {
+		n += b
+	}
+	return n
+}
+
+func (m *meter) Apply(ctx context.Context, ops ...storage.Op) error {
+	m.count(ops...)
+	return m.capable.Apply(ctx, ops...)
+}
+
+func (m *meter) Set(ctx context.Context, key string, value []byte) error {
+	m.count(storage.Put(key, value))
+	return m.capable.Set(ctx, key, value)
+}
+
+func (m *meter) Delete(ctx context.Context, key string) error {
+	m.count(storage.Remove(key))
+	return m.capable.Delete(ctx, key)
+}

@@ -1,0 +1,218 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/stratamem/strata/bench/locomo"
+)
+
+const readySuite = "turn-ready"
+
+// ReadyEngines are the engines that [Ready] measures, with how many turns it
+// plays on each by default.
+var ReadyEngines = []string{"mem", "bolt", "badger", "vault"}
+
+var readyTurns = map[string]int{"mem": 10_000, "bolt": 6000, "badger": 3000, "vault": 3000}
+
+// ReadyOptions of [Ready]. The zero value means the documented defaults.
+type ReadyOptions struct {
+	Data     []locomo.Conversation // what is played, each as a thread; nil means a generated agent at work
+	Engines  []string              // some of ReadyEngines; nil means all
+	Turns    int                   // played on each engine; 0 means 10,000 on mem, 6,000 on bolt, 3,000 on badger and vault
+	Live     int                   // turns of the one live run; 0 means 10,000, negative leaves it out
+	Window   int                   // turns from one mark to the next; 0 means 1,000
+	Dir      string                // where stores are made and removed again; "" means the place for temporary files
+	Progress func(string)          // told the name of each case as it begins; may be nil
+}
+
+// seed of what is varied and generated.
+const readySeed = 1
+
+// Ready measures turns over a long life: WorkingMemory, Entity, Observations,
+// Episodic and SemanticRecall at their defaults, prompts of 32,000 tokens, and
+// threads of one person, one after another, each ended before the next begins.
+// A turn is what the user said, or a tool returned, and what was answered; a
+// minute passes with each and a day with each thread. Data that is shorter than
+// the life is played again with every second name, and every number of two or
+// more digits, replaced by others, as other threads.
+//
+// Cases are ready/ENGINE/N, where N counts the turns played; their figures are
+// of the window of 1,000 turns that ends there:
+//
+//	project_p50 …   µs of Project and of Commit, the 50th and 99th percentile
+//	applied         bytes of keys and values given to the store, a turn
+//	wchar           bytes that the process gave to write calls, a turn (Linux);
+//	                badger writes to mapped files, which are not among them
+//	file_ratio      what the store takes of the disk by the text played so far; of
+//	                mem the bytes of its keys and values
+//	heap            bytes beyond the store, after a collection, with one thread at
+//	                work: what the process had with the empty store is taken off,
+//	                and of mem what a copy of the store takes. What an engine on
+//	                disk comes to hold for itself is in it.
+//	text            bytes of text of a turn, tool calls included, since the first
+//	ops             changes given to the store, a turn
+//	cpu             µs of user and system time a turn, collections included
+//	allocs, bytes   allocated, a turn
+//	begin, end      µs of Begin and of End, the mean
+//
+// Rows ready/ENGINE/N/LAYER have the layer's shares of the time of all Projects
+// (project) and Commits (commit), as its hooks took it: they run at once, so that
+// shares may come to more than 1. state and records are what the layer had
+// written, bytes a turn; /turns is the records of turns, /heads where threads
+// and executions stand.
+//
+// live/bolt/N is the same of a single thread of one execution, 400 characters
+// each way, generated. turn/mem/200 is the case of [Turn], for the speed of the
+// machine. Engines write with the durability Process.
+func Ready(ctx context.Context, opts *ReadyOptions) (*Report, error) {
+	o := ReadyOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	if o.Engines == nil {
+		o.Engines = ReadyEngines
+	}
+	for _, e := range o.Engines {
+		if !slices.Contains(ReadyEngines, e) {
+			return nil, fmt.Errorf("bench ready: engine %q is not known: use some of %s", e, strings.Join(ReadyEngines, ", "))
+		}
+	}
+	if o.Window <= 0 {
+		o.Window = markTurns
+	}
+	if o.Live == 0 {
+		o.Live = 10_000
+	}
+	r := NewReport(readySuite)
+	if o.Progress != nil {
+		o.Progress(machineCase.name)
+	}
+	if err := machineCase.run(ctx, r); err != nil {
+		return nil, fmt.Errorf("bench %s: %w", machineCase.name, err)
+	}
+	play := func(l life) error {
+		if o.Progress != nil {
+			o.Progress(l.name)
+		}
+		l.mark, l.dir, l.r = o.Window, o.Dir, r
+		if err := l.play(ctx); err != nil {
+			return fmt.Errorf("bench %s: %w", l.name, err)
+		}
+		return nil
+	}
+	for _, engine := range o.Engines {
+		l := life{name: "ready/" + engine, engine: engine, turns: o.Turns, script: sessions(readySeed)}
+		if o.Data != nil {
+			l.script = chats(o.Data, readySeed)
+		}
+		if l.turns <= 0 {
+			l.turns = readyTurns[engine]
+		}
+		if err := play(l); err != nil {
+			return nil, err
+		}
+	}
+	if o.Live > 0 {
+		return r, play(life{name: "live/bolt", engine: "bolt", turns: o.Live, script: monologue(readySeed)})
+	}
+	return r, nil
+}
+
+// lifeFigures are the columns of the table of lives.
+var lifeFigures = []struct {
+	header string
+	show   func(value func(metric string) (float64, bool)) string
+}{
+	{"project p50 ms", cell("project_p50", 1e-3, "%.2f")}, {"p99", cell("project_p99", 1e-3, "%.2f")},
+	{"commit p50 ms", cell("commit_p50", 1e-3, "%.2f")}, {"p99", cell("commit_p99", 1e-3, "%.2f")},
+	{"applied KB", cell("applied", 1e-3, "%.1f")}, {"wchar KB", cell("wchar", 1e-3, "%.1f")},
+	{"file ×", cell("file_ratio", 1, "%.1f")}, {"heap MB", cell("heap", 1e-6, "%.1f")},
+	{"cpu ms", cell("cpu", 1e-3, "%.2f")}, {"allocs", cell("allocs", 1, "%.0f")}, {"KB", cell("bytes", 1e-3, "%.0f")},
+}
+
+// cell shows a metric, or a dash where there is none.
+func cell(metric string, scale float64, format string) func(func(string) (float64, bool)) string {
+	return func(value func(string) (float64, bool)) string {
+		v, ok := value(metric)
+		if !ok {
+			return "–"
+		}
+		return fmt.Sprintf(format, v*scale)
+	}
+}
+
+// writeReadyText writes a line a window of each life, and what is whose in the
+// last window of each.
+func (r *Report) writeReadyText(w io.Writer) error {
+	values := make(map[string]map[string]float64)
+	var cases []string
+	for _, row := range r.Rows {
+		if values[row.Case] == nil {
+			values[row.Case] = make(map[string]float64)
+			cases = append(cases, row.Case)
+		}
+		values[row.Case][row.Metric] = row.Value
+	}
+	of := func(name string) func(string) (float64, bool) {
+		return func(metric string) (float64, bool) { v, ok := values[name][metric]; return v, ok }
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(tw, "\t")
+	for _, f := range lifeFigures {
+		fmt.Fprintf(tw, "%s\t", f.header)
+	}
+	fmt.Fprintln(tw)
+	last := make(map[string]string) // windows by life
+	for _, name := range cases {
+		life, ok := lifeOf(name)
+		if !ok {
+			continue
+		}
+		last[life] = name
+		fmt.Fprintf(tw, "%s\t", name)
+		for _, f := range lifeFigures {
+			fmt.Fprintf(tw, "%s\t", f.show(of(name)))
+		}
+		fmt.Fprintln(tw)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nms, KB and allocations a turn. %s takes %.0f µs on this machine now.\n\n", machineCase.name, values[machineCase.name]["p50"])
+	fmt.Fprint(tw, "\tof project %\tof commit %\tapplied B: state\trecords\t\n")
+	for _, name := range cases {
+		whole, ok := partialOf(name)
+		if life, _ := lifeOf(whole); !ok || last[life] != whole {
+			continue
+		}
+		fmt.Fprintf(tw, "%s\t", name)
+		for _, f := range []func(func(string) (float64, bool)) string{
+			cell("project", 100, "%.0f"), cell("commit", 100, "%.0f"), cell("state", 1, "%.0f"), cell("records", 1, "%.0f"),
+		} {
+			fmt.Fprintf(tw, "%s\t", f(of(name)))
+		}
+		fmt.Fprintln(tw)
+	}
+	return tw.Flush()
+}
+
+// lifeOf returns the life that a case ready/ENGINE/N or live/ENGINE/N is a
+// window of.
+func lifeOf(name string) (life string, ok bool) {
+	p := strings.Split(name, "/")
+	if len(p) != 3 || p[0] != "ready" && p[0] != "live" {
+		return "", false
+	}
+	return p[0] + "/" + p[1], true
+}
+
+// partialOf returns the case that ready/ENGINE/N/LAYER is a part of.
+func partialOf(name string) (whole string, ok bool) {
+	i := strings.LastIndexByte(name, '/')
+	return name[:max(i, 0)], i >= 0 && strings.Count(name, "/") == 3
+}

@@ -1,0 +1,337 @@
+package bench
+
+import (
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stratamem/strata/bench/locomo"
+	"github.com/stratamem/strata/projection"
+	"github.com/stratamem/strata/storage/search"
+)
+
+// exchange is one turn as it is played: what comes from outside, and what the
+// model answers.
+type exchange struct {
+	input, output []projection.Item
+}
+
+// bytes is the length of what is said in it, tool calls included.
+func (x *exchange) bytes() (n int) {
+	for _, items := range [][]projection.Item{x.input, x.output} {
+		for i := range items {
+			n += len(items[i].Text()) + len(items[i].Arguments)
+		}
+	}
+	return n
+}
+
+// chapter is some turns of a thread. Where the next one is of another thread,
+// this one is over.
+type chapter struct {
+	thread string
+	turns  []exchange
+}
+
+// script is a life that never ends, the same at every reading.
+type script = iter.Seq[chapter]
+
+// chats plays conversations, each as a thread. After the last it goes on with
+// the first, as other threads, in which every second name is another one, drawn
+// for each round through the data, and so is every number: so old names are
+// spoken of again and again, and new ones come.
+func chats(data []locomo.Conversation, seed uint64) script {
+	names := namesIn(data)
+	return func(yield func(chapter) bool) {
+		for round := 0; ; round++ {
+			v := variation{names: names, seed: seed, round: round}
+			for i := range data {
+				if !yield(chapter{fmt.Sprintf("chat-%d-%d", round, i), v.play(&data[i])}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// variation is how the texts of a round differ from the data. Those of round 0
+// do not.
+type variation struct {
+	names map[string]bool
+	seed  uint64
+	round int
+}
+
+// play returns the turns of a conversation. Who is called neither user nor
+// assistant is the user if they speak first.
+func (v *variation) play(c *locomo.Conversation) []exchange {
+	var turns []exchange
+	for i := range c.Turns {
+		d := &c.Turns[i]
+		it := v.item(d, d.Speaker == c.Turns[0].Speaker)
+		n := len(turns)
+		if it.Role == projection.Assistant {
+			if n == 0 {
+				turns = append(turns, exchange{})
+				n++
+			}
+			turns[n-1].output = append(turns[n-1].output, it)
+			continue
+		}
+		if n == 0 || len(turns[n-1].output) > 0 {
+			turns = append(turns, exchange{})
+			n++
+		}
+		turns[n-1].input = append(turns[n-1].input, it)
+	}
+	return turns
+}
+
+func (v *variation) item(d *search.Doc, first bool) projection.Item {
+	text := v.text(d.Text)
+	switch {
+	case d.Speaker == string(projection.User):
+		return projection.Text(projection.User, text)
+	case d.Speaker == string(projection.Assistant):
+		return projection.Text(projection.Assistant, text)
+	}
+	role := projection.Assistant
+	if first {
+		role = projection.User
+	}
+	it := projection.Text(role, text)
+	it.Name = v.text(d.Speaker)
+	return it
+}
+
+// text returns a text of the data as this round has it.
+func (v *variation) text(text string) string {
+	if v.round == 0 {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		n := wordLen(text)
+		if n == 0 {
+			_, n = utf8.DecodeRuneInString(text)
+			b.WriteString(text[:n])
+		} else {
+			b.WriteString(v.word(text[:n]))
+		}
+		text = text[n:]
+	}
+	return b.String()
+}
+
+// wordLen is the length of the letters and digits that a text begins with.
+func wordLen(text string) int {
+	for i, r := range text {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return i
+		}
+	}
+	return len(text)
+}
+
+func (v *variation) word(w string) string {
+	switch {
+	case v.names[w]:
+		r := v.draw(w)
+		if r.IntN(2) == 0 {
+			return w
+		}
+		return newName(r)
+	case isNumber(w):
+		r := v.draw(w)
+		digits := []byte(w)
+		for i := range digits {
+			digits[i] = byte('0' + r.IntN(10))
+		}
+		if digits[0] == '0' {
+			digits[0] = '1'
+		}
+		return string(digits)
+	}
+	return w
+}
+
+// draw returns the source of what a word is in this round, everywhere the same.
+func (v *variation) draw(w string) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(w))
+	return rand.New(rand.NewPCG(v.seed^h.Sum64(), uint64(v.round)))
+}
+
+// isNumber says whether a word is a number that may be another one: a year and a
+// single digit, which counts a list, stay.
+func isNumber(w string) bool {
+	return len(w) > 1 && strings.Trim(w, "0123456789") == "" &&
+		!(len(w) == 4 && (strings.HasPrefix(w, "19") || strings.HasPrefix(w, "20")))
+}
+
+func newName(r *rand.Rand) string {
+	var b strings.Builder
+	for range 2 + r.IntN(2) {
+		b.WriteByte("bdfgklmnprstvz"[r.IntN(14)])
+		b.WriteByte("aeiou"[r.IntN(5)])
+	}
+	b.WriteByte("lnrs"[r.IntN(4)])
+	name := b.String()
+	return strings.ToUpper(name[:1]) + name[1:]
+}
+
+// namesIn returns the words of the data that stand with a capital letter behind
+// one without, and never without it, but for months and days; and the speakers
+// that are no roles.
+func namesIn(data []locomo.Conversation) map[string]bool {
+	seen, names := make(map[string]bool), make(map[string]bool)
+	for i := range data {
+		for j := range data[i].Turns {
+			d := &data[i].Turns[j]
+			names[d.Speaker] = true
+			text := d.Text
+			inside := false // behind a word that is no name
+			for len(text) > 0 {
+				n := wordLen(text)
+				if n == 0 {
+					inside = inside && text[0] == ' '
+					_, n = utf8.DecodeRuneInString(text)
+				} else {
+					w := text[:n]
+					seen[w] = true
+					first, _ := utf8.DecodeRuneInString(w)
+					if inside && unicode.IsUpper(first) && utf8.RuneCountInString(w) > 2 {
+						names[w] = true
+					}
+					inside = unicode.IsLower(first)
+				}
+				text = text[n:]
+			}
+		}
+	}
+	maps.DeleteFunc(names, func(w string, _ bool) bool { return seen[strings.ToLower(w)] })
+	for m := time.January; m <= time.December; m++ {
+		delete(names, m.String())
+		delete(names, time.Weekday(m%7).String())
+	}
+	delete(names, string(projection.User))
+	delete(names, string(projection.Assistant))
+	return names
+}
+
+// monologue is one thread without an end, of messages of 400 characters each
+// way, cut from the words of the agent at work.
+func monologue(seed uint64) script {
+	const part = 100
+	return func(yield func(chapter) bool) {
+		for n := 0; ; n += part {
+			w := worker{rand.New(rand.NewPCG(seed, uint64(n)))}
+			turns := make([]exchange, part)
+			for i := range turns {
+				turns[i] = exchange{
+					input:  []projection.Item{projection.Text(projection.User, w.prose(messageChars))},
+					output: []projection.Item{projection.Text(projection.Assistant, w.prose(messageChars))},
+				}
+			}
+			if !yield(chapter{"live", turns}) {
+				return
+			}
+		}
+	}
+}
+
+// sessions is an agent at work: threads of about forty turns in which it is asked
+// for something, calls tools, reads what they return, and reports.
+func sessions(seed uint64) script {
+	return func(yield func(chapter) bool) {
+		for n := 0; ; n++ {
+			w := worker{rand.New(rand.NewPCG(seed, uint64(n)))}
+			var turns []exchange
+			for range 8 + w.IntN(5) {
+				turns = append(turns, w.task(len(turns))...)
+			}
+			if !yield(chapter{fmt.Sprint("session-", n), turns}) {
+				return
+			}
+		}
+	}
+}
+
+// worker invents what an agent and its user say. Its texts are alike in what
+// they are made of, and differ in names and numbers.
+type worker struct{ *rand.Rand }
+
+// task is a request with the rounds of tool calls that it takes.
+func (w worker) task(number int) []exchange {
+	x := exchange{input: []projection.Item{projection.Text(projection.User, w.prose(200))}}
+	var turns []exchange
+	for i := range 1 + w.IntN(4) {
+		id := fmt.Sprintf("call-%d-%d", number, i)
+		tool := w.pick(toolNames)
+		x.output = []projection.Item{
+			projection.Text(projection.Assistant, w.sentence()),
+			projection.Call(id, tool, fmt.Sprintf(`{"path":"%s/%s.go","limit":%d}`, w.pick(services), w.pick(things), 10+w.IntN(900))),
+		}
+		turns = append(turns, x)
+		x = exchange{input: []projection.Item{projection.Result(id, w.output(500+w.IntN(5000)))}}
+	}
+	x.output = []projection.Item{projection.Text(projection.Assistant, w.prose(400+w.IntN(1600)))}
+	return append(turns, x)
+}
+
+// output is what a tool returns: lines of a log.
+func (w worker) output(n int) string {
+	var b strings.Builder
+	for b.Len() < n {
+		fmt.Fprintf(&b, "%02d:%02d:%02d.%03d %s %s/%s.go:%d %s=%d took %d ms\n", w.IntN(24), w.IntN(60), w.IntN(60), w.IntN(1000),
+			w.pick([]string{"INFO", "WARN", "ERROR"}), w.pick(services), w.pick(things), 1+w.IntN(2000), w.pick(things), w.IntN(100_000), w.IntN(5000))
+	}
+	return b.String()[:n]
+}
+
+// prose is so many characters of sentences; the last may be cut.
+func (w worker) prose(n int) string {
+	var b strings.Builder
+	for b.Len() < n {
+		b.WriteString(w.sentence())
+		b.WriteByte(' ')
+	}
+	return b.String()[:n]
+}
+
+func (w worker) sentence() string {
+	person, service, thing, number := w.pick(people), w.pick(services), w.pick(things), 2+w.IntN(5000)
+	if w.IntN(20) == 0 {
+		person = newName(w.Rand) // somebody new
+	}
+	return strings.NewReplacer("{person}", person, "{service}", service, "{thing}", thing, "{n}", fmt.Sprint(number)).Replace(w.pick(remarks))
+}
+
+func (w worker) pick(from []string) string { return from[w.IntN(len(from))] }
+
+var (
+	people    = strings.Fields("Anna Bogdan Carmen Dmitri Elif Farid Greta Hiroshi Ines Jonas Katja Leila Marek Nadia Oskar Priya Quentin Rosa Sven Tamara")
+	services  = strings.Fields("billing gateway ledger mailer planner queue registry router scheduler search store tracker uploader vault worker")
+	things    = strings.Fields("batch buffer cache client cursor deadline event handler header index invoice lease limit lock message migration page parser payload pool quota record replica request response retry schema session shard snapshot stream table timeout token trace version window")
+	toolNames = []string{"read_file", "search", "run_tests", "query_logs"}
+	remarks   = []string{
+		"{person} says that the {thing} of {service} fails once in {n} requests since the release.",
+		"Can you find out why {service} waits for its {thing}, and tell {person} before Thursday?",
+		"We decided to move the {thing} into {service}, because the old one took {n} ms.",
+		"The {thing} is held for {n} ms while {service} reads the {thing} of the next {thing}.",
+		"I would rather not touch {service} now; {person} is still at work on its {thing}.",
+		"The test of the {thing} passes {n} times in a row, and then the {service} is out of memory.",
+		"Please remember that {person} wants every {thing} of {service} behind a flag.",
+		"I read the {thing} of {service} and saw {n} entries that nobody has asked for.",
+		"The deadline for {service} is 14 March, and {person} reviews the {thing}.",
+		"What changed is small: the {thing} is now made once, and {service} keeps it for {n} seconds.",
+		"In Lisbon {person} measured {n} {thing}s a second on two cores, which is enough for {service}.",
+		"After the change the {thing} takes a third of the time; {n} rows are left to be looked at.",
+	}
+)
