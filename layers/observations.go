@@ -104,8 +104,9 @@ type observed struct {
 	Notes     []Observation `json:"notes,omitempty"`
 	Backlog   backlog       `json:"backlog,omitzero"`
 	Condenser string        `json:"condenser,omitempty"` // why Condense failed last
-	// Seen are the records last observed, so that executions that observe the
-	// same ones at the same moment note them once.
+	// Seen are the waiting records last observed, by the beginnings of their
+	// digests, so that executions that observe the same ones at the same moment
+	// note them once.
 	Seen []string `json:"seen,omitempty"`
 }
 
@@ -226,7 +227,7 @@ func (o *observations) store(ctx context.Context, x *memory.Execution, r *memory
 	if err != nil {
 		return put(inOrder(o.postponed(err, old)), fresh)
 	}
-	noted := func(s observed) observed { return s.noted(batch, notes) }
+	noted := func(s observed) observed { return s.noted(batch, len(old), notes) }
 	after := noted(s.clone())
 	c := inOrder(noted, o.succeeded(s.Backlog, old), o.condense(ctx, x, after.Notes))
 	return put(drop(c, old), rest)
@@ -272,21 +273,23 @@ func tidyNotes(list []Observation, at time.Time, refs []string) []Observation {
 }
 
 // noted returns the state with notes on events, but for notes that are there
-// already and events that another execution has observed.
-func (s observed) noted(batch []Event, notes []Observation) observed {
+// already and events that another execution has observed. That can only be so of
+// the first ones of the batch, which have waited in records.
+func (s observed) noted(batch []Event, waited int, notes []Observation) observed {
 	seen := make(map[string]bool)
-	for _, key := range s.Seen {
-		seen[key] = true
+	for i, key := range s.Seen {
+		s.Seen[i] = seenKey(key) // older states have the whole keys
+		seen[s.Seen[i]] = true
 	}
 	anew := false
 	fresh := make(map[string]bool) // ids of items
 	for i := range batch {
-		key := batch[i].key
+		key := seenKey(batch[i].key)
 		if seen[key] {
 			continue
 		}
 		anew, fresh[batch[i].ID] = true, true
-		if !slices.Contains(s.Seen, key) {
+		if i < waited && !slices.Contains(s.Seen, key) {
 			s.Seen = append(s.Seen, key)
 		}
 	}
@@ -302,6 +305,15 @@ func (s observed) noted(batch []Event, notes []Observation) observed {
 	}
 	slices.SortStableFunc(s.Notes, func(a, b Observation) int { return a.Time.Compare(b.Time) })
 	return s
+}
+
+// seenKey returns the first 12 digits of the digest that ends a record's key.
+func seenKey(key string) string {
+	_, sum, ok := strings.Cut(key, "-")
+	if !ok {
+		sum = key
+	}
+	return sum[:min(len(sum), 12)]
 }
 
 // condense returns the update that puts condensed notes in the place of notes,
