@@ -89,10 +89,11 @@ func (b *batch) distrust() {
 		j.run.where.current = false
 	}
 	for _, d := range b.drafts {
-		for _, c := range d.cells {
-			c.mu.Lock()
-			c.stored.current = false
-			c.mu.Unlock()
+		for i := range d.parts {
+			p := &d.parts[i]
+			p.mu.Lock()
+			p.stored.current = false
+			p.mu.Unlock()
 		}
 	}
 }
@@ -196,12 +197,9 @@ func (b *batch) add(op storage.Op) {
 func (b *batch) addDrafts(ctx context.Context, again bool) (dropped bool, err error) {
 	kept := b.drafts[:0]
 	for _, d := range b.drafts {
-		fault, err := d.refresh(ctx, again)
+		fault, err := d.prepare(ctx, again)
 		if err != nil {
 			return dropped, err
-		}
-		if fault == nil {
-			fault = d.write()
 		}
 		if room := storage.MaxBatchBytes - batchSlack - b.size; fault == nil && (d.size > room || len(b.ops)+len(d.ops) > maxOps) {
 			fault = fmt.Errorf("change: %d ops with %d bytes do not fit the turn's batch", len(d.ops), d.size)
@@ -209,7 +207,7 @@ func (b *batch) addDrafts(ctx context.Context, again bool) (dropped bool, err er
 		if fault != nil {
 			d.drop()
 			dropped = true
-			b.jobs[0].run.changeFailed(d.cells[0], "commit", fault)
+			b.jobs[0].run.changeFailed(d.parts[0].cell, "commit", fault)
 			continue
 		}
 		for _, op := range d.ops {
@@ -232,7 +230,11 @@ func (r *Run) refreshHead(ctx context.Context, again bool) error {
 	} else if err != nil {
 		return err
 	}
-	if string(raw) != string(r.where.raw) {
+	switch {
+	case string(raw) == string(r.where.raw):
+	case raw == nil: // the thread has forgotten the lineage: its turns are numbered on
+		r.first = r.last + 1
+	default:
 		h, err := decodeRecord[head](r.headKey, raw)
 		if err != nil {
 			return err
@@ -317,10 +319,9 @@ func (b *batch) apply(ctx context.Context) error {
 // unreachable.
 func (b *batch) settle(ctx context.Context) {
 	for _, d := range b.drafts {
-		cleared := d.next.Clears > d.cells[0].stored.Clears
 		d.settle()
-		if cleared {
-			_ = d.cells[0].purge(context.WithoutCancel(ctx)) // the next Begin tries again
+		if d.next.Clears > d.base.Clears {
+			_ = d.parts[0].purge(context.WithoutCancel(ctx)) // the next Begin tries again
 		}
 	}
 	for _, w := range b.turns {

@@ -137,7 +137,7 @@ func (r *Run) initialiseLayer(ctx context.Context, traced bool, i int, crossed m
 	defer r.mu.Unlock()
 	c.state, c.settled = call.other, call.other
 	if !found {
-		c.origin = call.other
+		c.origin, c.born = call.other, c.stored.Clears
 	}
 	return nil
 }

@@ -17,7 +17,8 @@ import (
 // already, its Store hooks not run again once they have. An error that is an
 // [*ItemError] means that the response was not taken.
 //
-// [ErrConflict] says that other executions came first ten times in a row.
+// [ErrConflict] says that other executions came first ten times in a row. What
+// they committed stays: the next Commit makes its changes on it.
 func (r *Run) Commit(ctx context.Context, resp Response) (err error) {
 	ctx, done, err := r.begin(ctx)
 	if err != nil {

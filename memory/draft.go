@@ -11,17 +11,33 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// draft is what one batch does to one state key. There is more than one cell
-// if a child and its parent share a scope: the changes of the first come first.
+// draft is what one batch does to one state key. What a try reads stays in the
+// draft: what a cell's settled state came from, cell.stored, moves only when the
+// draft settles, so that a try that failed leaves no trace.
 type draft struct {
-	cells []*cell
-	take  []int // changes of each cell that the draft holds
+	parts []part // more than one if a child and its parent share a scope: the changes of the first come first
+	base  kept   // what the changes are made on: as the last try knew or read it
 
-	rebased bool
+	read    bool // base was read for this batch, not known before it
+	rebased bool // state was computed from base, not taken from the cell
 	state   any  // after the changes
 	next    kept // the envelope after them
 	ops     []storage.Op
 	size    int // bytes
+}
+
+// part is what a draft holds of one cell.
+type part struct {
+	*cell
+	take int // of its pending changes, the first ones
+	seen any // its state with them
+}
+
+// changes returns the changes that the draft holds of the cell.
+func (p *part) changes() []change {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pending[:p.take:p.take]
 }
 
 func (c *cell) changed() bool {
@@ -33,32 +49,48 @@ func (c *cell) changed() bool {
 // newDraft returns what the pending changes of cells come to, or nil if there
 // are none.
 func newDraft(cells ...*cell) *draft {
-	d := &draft{cells: cells, take: make([]int, len(cells))}
+	d := &draft{parts: make([]part, len(cells)), rebased: len(cells) > 1}
 	some := false
 	for i, c := range cells {
 		c.mu.Lock()
-		d.take[i] = len(c.pending)
+		d.parts[i] = part{cell: c, take: len(c.pending), seen: c.state}
 		d.state = c.state
 		some = some || c.seed || len(c.pending) > 0
 		d.rebased = d.rebased || c.detached
 		c.mu.Unlock()
 	}
-	d.rebased = d.rebased || len(cells) > 1
 	if !some {
 		return nil
 	}
 	return d
 }
 
-// refresh reads what is stored if it may have changed, and in that case makes
-// the changes again on what it is now. fault is an error of the layer's data or
-// code, err one of the store.
+// prepare makes the ops of one try. fault is an error of the layer's data or code,
+// err one of the store.
+func (d *draft) prepare(ctx context.Context, again bool) (fault, err error) {
+	if fault, err = d.refresh(ctx, again); fault != nil || err != nil {
+		return fault, err
+	}
+	if fault = d.write(); fault != nil || len(d.ops) > 0 || d.read {
+		return fault, nil
+	}
+	// The changes come to what the cell knew, and with no op nothing will test
+	// that it is still so.
+	if fault, err = d.refresh(ctx, true); fault != nil || err != nil {
+		return fault, err
+	}
+	return d.write(), nil
+}
+
+// refresh reads what is stored if it may have changed, and makes the changes
+// again if it has.
 func (d *draft) refresh(ctx context.Context, again bool) (fault, err error) {
-	first := d.cells[0]
+	first := &d.parts[0]
 	if first.stored.current && !again && !d.rebased {
+		d.base = first.stored
 		return nil, nil
 	}
-	now, err := loadKept(ctx, first.m.store, first.stateKey, &first.stored)
+	d.base, err = loadKept(ctx, first.m.store, first.stateKey, &first.stored)
 	var format *FormatError
 	if errors.As(err, &format) || errors.Is(err, storage.ErrCorrupt) {
 		return err, nil
@@ -66,14 +98,8 @@ func (d *draft) refresh(ctx context.Context, again bool) (fault, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(now.raw, first.stored.raw) {
-		d.rebased = true
-	}
-	for _, c := range d.cells {
-		c.mu.Lock()
-		c.stored = now
-		c.mu.Unlock()
-	}
+	d.read = true
+	d.rebased = d.rebased || !bytes.Equal(d.base.raw, first.stored.raw)
 	if !d.rebased {
 		return nil, nil
 	}
@@ -82,23 +108,18 @@ func (d *draft) refresh(ctx context.Context, again bool) (fault, err error) {
 
 // rebase makes the changes on the stored state.
 func (d *draft) rebase() error {
-	c := d.cells[0]
-	state, found, err := c.decode(&c.stored)
+	state, err := d.parts[0].basis(&d.base)
 	if err != nil {
 		return err
 	}
-	if !found && c.origin != nil {
-		state = c.origin
-	}
-	for i, c := range d.cells {
-		c.mu.Lock()
-		changes := c.pending[:d.take[i]]
-		c.mu.Unlock()
-		if c.seed && !c.detached {
-			state = c.settled
+	for i := range d.parts {
+		p := &d.parts[i]
+		if p.seed && !p.detached {
+			state = p.settled
 		}
+		changes := p.changes()
 		for j := range changes {
-			if state, err = c.layer.apply(state, &changes[j]); err != nil {
+			if state, err = p.layer.apply(state, &changes[j]); err != nil {
 				return err
 			}
 		}
@@ -107,19 +128,31 @@ func (d *draft) rebase() error {
 	return nil
 }
 
+// basis returns the state that changes are made on when base is stored.
+func (c *cell) basis(base *kept) (any, error) {
+	state, found, err := c.decode(base)
+	switch {
+	case err != nil || found:
+		return state, err
+	case c.kind == ScopeExecution && base.raw == nil && c.stored.raw != nil:
+		// Nobody else changes it: the thread has pruned an execution that went on.
+		return c.settled, nil
+	case c.origin != nil && base.Clears == c.born:
+		return c.origin, nil
+	}
+	return state, nil
+}
+
 // write encodes the draft as ops. None are needed if the changes come to what
 // is stored.
 func (d *draft) write() error {
-	c := d.cells[0]
-	was := &c.stored
+	c, was := d.parts[0].cell, &d.base
 	d.next = kept{envelope: envelope{Clears: was.Clears}}
 	has := was.State != nil
 	var writes []write
-	for i, c := range d.cells {
-		has = has || c.seed
-		c.mu.Lock()
-		changes := c.pending[:d.take[i]]
-		c.mu.Unlock()
+	for i := range d.parts {
+		has = has || d.parts[i].seed
+		changes := d.parts[i].changes()
 		for j := range changes {
 			ch := &changes[j]
 			if ch.clear {
@@ -182,23 +215,20 @@ func (d *draft) settle() {
 	if len(d.ops) > 0 {
 		d.next.current = d.next.version != ""
 	}
-	for i, c := range d.cells {
-		c.mu.Lock()
-		c.stored, c.seed = d.next, false
-		inPlace := !d.rebased || c.detached
+	for i := range d.parts {
+		p := &d.parts[i]
+		p.mu.Lock()
+		p.stored, p.seed = d.next, false
+		// A detached cell goes on from what came from the parent.
+		inPlace := !d.rebased || p.detached
 		if inPlace {
-			c.pending = slices.Delete(c.pending, 0, d.take[i])
-			switch {
-			case !c.detached:
-				c.settled = d.state
-			case len(c.pending) == 0:
-				c.settled = c.state
-			}
-			c.rewind()
+			p.pending = slices.Delete(p.pending, 0, p.take)
+			p.settled = p.seen
+			p.rewind()
 		}
-		c.mu.Unlock()
+		p.mu.Unlock()
 		if !inPlace {
-			c.install(d.state, d.take[i])
+			p.install(d.state, p.take)
 		}
 	}
 }
@@ -206,7 +236,8 @@ func (d *draft) settle() {
 // drop gives up the draft's changes: the layer goes on as if its hooks had
 // changed nothing.
 func (d *draft) drop() {
-	for i, c := range d.cells {
-		c.install(c.settled, d.take[i])
+	for i := range d.parts {
+		p := &d.parts[i]
+		p.install(p.settled, p.take)
 	}
 }

@@ -91,7 +91,8 @@ type cell struct {
 	state    any      // what hooks see: settled with all pending changes
 	settled  any      // as Init returned it, or as it was last committed
 	origin   any      // as Init returned it when nothing was stored
-	stored   kept     //
+	born     int      // what was stored then said of clears
+	stored   kept     // what settled was computed from, or stored as
 	pending  []change // since the last commit, in order
 	records  *Records
 	seed     bool   // settled came from a parent and is stored with the next batch
