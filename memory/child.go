@@ -175,12 +175,14 @@ func (r *Run) Return(ctx context.Context, result Result) (_ Result, err error) {
 	if err := r.endChildren(ctx); err != nil {
 		return result, fmt.Errorf("return: %w", err)
 	}
-	r.complete(ctx, traced, result.Outcome)
+	if err := r.complete(ctx, traced, result.Outcome); err != nil {
+		return result, fmt.Errorf("return: %w", err)
+	}
 	if r.returned == nil {
-		if err := p.merge(ctx, traced, r, &result); err != nil {
-			return result, fmt.Errorf("return: %w", err)
-		}
 		r.returned = &result
+	}
+	if err := p.merge(ctx, traced, r); err != nil {
+		return *r.returned, fmt.Errorf("return: %w", err)
 	}
 	if err := r.close(ctx, job{run: r, turn: r.turn != nil}, job{run: p}); err != nil {
 		return *r.returned, fmt.Errorf("return: %w", err)
@@ -193,17 +195,22 @@ func (r *Run) Return(ctx context.Context, result Result) (_ Result, err error) {
 	return *r.returned, nil
 }
 
-// merge runs the OnReturn hooks for a child.
-func (r *Run) merge(ctx context.Context, traced bool, child *Run, result *Result) error {
-	for _, i := range r.m.slots {
+// merge runs the OnReturn hooks for a child, and adds up its usage: each once,
+// also where ctx ended in between.
+func (r *Run) merge(ctx context.Context, traced bool, child *Run) error {
+	if child.merged {
+		return nil
+	}
+	for ; child.offered < len(r.m.slots); child.offered++ {
+		i := r.m.slots[child.offered]
 		from := child.cells[i]
-		if result.Outcome != Success || from.absent != "" {
+		if child.returned.Outcome != Success || from.absent != "" {
 			continue
 		}
 		child.mu.Lock()
 		state := from.state
 		child.mu.Unlock()
-		before := *result
+		before := *child.returned
 		rd := r.round(ctx, traced, hookReturn, []int{i}, func(c *call) (err error) {
 			var out Result
 			c.change, out, err = c.cell.layer.code.merge(c.ctx, c.x, c.records, c.state, child, state, before)
@@ -212,13 +219,14 @@ func (r *Run) merge(ctx context.Context, traced bool, child *Run, result *Result
 		})
 		rd.run()
 		r.amend(rd)
-		if err := ctx.Err(); err != nil {
+		if err := rd.cut(); err != nil {
 			return err
 		}
 		if len(rd.calls) == 1 && rd.calls[0].late == nil {
-			*result = rd.calls[0].other.(Result)
+			*child.returned = rd.calls[0].other.(Result)
 		}
 	}
+	child.merged = true
 	x := child.Execution()
 	r.mu.Lock()
 	r.usage = r.usage.plus(x.usage)

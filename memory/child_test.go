@@ -138,6 +138,66 @@ func TestChildIsFirst(t *testing.T) {
 	}
 }
 
+// TestReturnCancelled shows that no hook runs twice, and none is left out, when a
+// Return whose context ended between the hooks is called again.
+func TestReturnCancelled(t *testing.T) {
+	for _, at := range []string{"store a", "complete a", "complete b", "return a", "return b"} {
+		t.Run(at, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			hook := func(name string) error {
+				if name == at {
+					cancel() // again when it runs again, to no effect
+				}
+				return nil
+			}
+			counts := func(id string) memory.Layer {
+				return memory.Define(memory.Spec{ID: id}, memory.Hooks[counter]{
+					Store: func(_ context.Context, in *memory.StoreInput[counter]) (memory.Change[counter], error) {
+						return add(1), hook("store " + id)
+					},
+					OnComplete: func(_ context.Context, in *memory.CompleteInput[counter]) (memory.Change[counter], error) {
+						if in.Execution.Depth() == 0 {
+							return memory.Change[counter]{}, nil
+						}
+						return add(10), hook("complete " + id)
+					},
+					OnReturn: func(_ context.Context, in *memory.ReturnInput[counter]) (memory.Returned[counter], error) {
+						in.Result.Text += id
+						return memory.Returned[counter]{Change: add(100), Result: in.Result}, hook("return " + id)
+					},
+				})
+			}
+			store := mem.New()
+			opts := options()
+			opts.Parallel = 1
+			m := newMemory(t, store, opts, counts("a"), counts("b"))
+			run := begin(t, m, memory.Identity{})
+			child, err := run.Spawn(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			project(t, child, user("task"))
+			if _, err := child.Return(ctx, memory.Result{}); !errors.Is(err, context.Canceled) {
+				t.Fatalf("got %v", err)
+			}
+			result, err := child.Return(t.Context(), memory.Result{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			end(t, run)
+			for info, err := range memory.States(t.Context(), store, "") {
+				if err != nil || string(info.State) != `{"n":111}` {
+					t.Errorf("layer %s: %s, %v", info.Layer, info.State, err)
+				}
+			}
+			if result.Text != "ab" {
+				t.Errorf("result %q", result.Text)
+			}
+		})
+	}
+}
+
 func TestFailedChild(t *testing.T) {
 	m := newMemory(t, mem.New(), nil, crossing("cross", memory.ScopeExecution))
 	run := begin(t, m, memory.Identity{})

@@ -42,8 +42,9 @@ func (r *Run) End(ctx context.Context, outcome Outcome) (err error) {
 	ctx, span, traced := r.m.tracing.phase(ctx, "end", r)
 	defer endSpan(r, span, &err)
 	children := r.endChildren(ctx)
-	r.complete(ctx, traced, outcome)
-	err = r.close(ctx, job{run: r, turn: r.turn != nil})
+	if err = r.complete(ctx, traced, outcome); err == nil {
+		err = r.close(ctx, job{run: r, turn: r.turn != nil})
+	}
 	r.dispose(ctx, traced)
 	if err = errors.Join(children, err); err != nil {
 		return fmt.Errorf("end execution: %w", err)
@@ -58,12 +59,8 @@ func (r *Run) isSealed() bool {
 }
 
 // complete runs the hooks of an end: Store for a turn that is not committed,
-// then OnComplete. It does so once.
-func (r *Run) complete(ctx context.Context, traced bool, outcome Outcome) {
-	if r.completed {
-		return
-	}
-	r.completed = true
+// then OnComplete. It does so once, also where ctx ended in between.
+func (r *Run) complete(ctx context.Context, traced bool, outcome Outcome) error {
 	if r.turn != nil && r.turn.empty() {
 		r.turn = nil
 	}
@@ -71,20 +68,29 @@ func (r *Run) complete(ctx context.Context, traced bool, outcome Outcome) {
 		if t.response == nil {
 			t.response = &Response{}
 		}
-		_ = r.learn(ctx, traced) // only fails when ctx ends
+		if err := r.learn(ctx, traced); err != nil {
+			return err
+		}
 	}
 	r.mu.Lock()
-	r.outcome, r.ended = outcome, r.m.clock().Round(0).UTC()
+	if r.outcome == "" {
+		r.outcome, r.ended = outcome, r.m.clock().Round(0).UTC()
+	}
+	outcome = r.outcome
 	r.mu.Unlock()
 	log := r.log.Slice(0, r.log.Len())
-	for _, i := range r.m.given {
-		rd := r.round(ctx, traced, hookComplete, []int{i}, func(c *call) (err error) {
+	for ; r.completed < len(r.m.given); r.completed++ {
+		rd := r.round(ctx, traced, hookComplete, []int{r.m.given[r.completed]}, func(c *call) (err error) {
 			c.change, err = c.cell.layer.code.complete(c.ctx, c.x, c.records, c.state, log, outcome)
 			return err
 		})
 		rd.run()
 		r.amend(rd)
+		if err := rd.cut(); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // close writes the end.

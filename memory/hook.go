@@ -298,6 +298,17 @@ func verified(c *call, do func(*call) error) error {
 // ok says whether a call returned in time, and without an error.
 func (c *call) ok() bool { return c.progress.Load() == callSettled && c.err == nil }
 
+// cut returns the error of the phase's context if its end kept a call from its
+// result, once the round is over.
+func (r *round) cut() error {
+	for i := range r.calls {
+		if !r.calls[i].ok() {
+			return r.ctx.Err()
+		}
+	}
+	return nil
+}
+
 // report says how a call went, once its round is over. It leaves the error in
 // c.late.
 func (r *round) report(c *call) HookReport {

@@ -63,9 +63,11 @@ type Run struct {
 	contribs  []projection.Contribution // of the active layers that recall, in slot order
 	turn      *turn                     // nil between turns
 	spare     []call                    // of a round that is over
-	completed bool                      // OnComplete has run
+	completed int                       // layers, in the order given, whose OnComplete has run
 	disposed  bool
-	returned  *Result // as the OnReturn hooks left it
+	returned  *Result // as the OnReturn hooks that have run left it
+	offered   int     // layers, in slot order, whose OnReturn has run
+	merged    bool    // all of those have, and the parent's usage has the run's
 
 	// What follows belongs to who holds the token of writing.
 	recorded                                   bool   // the store has its record
