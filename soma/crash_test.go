@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -154,6 +157,64 @@ func TestCrash(t *testing.T) {
 					w.consistent()
 					c.done(w)
 				}
+			})
+		})
+	}
+}
+
+// meanwhile is an adapter that lets somebody do something before the batch that
+// deletes a key.
+type meanwhile struct {
+	*dying
+	key string
+	do  func()
+}
+
+func (m *meanwhile) Apply(ctx context.Context, ops ...storage.Op) error {
+	if slices.ContainsFunc(ops, func(op storage.Op) bool { return op.Key == m.key && op.Delete }) && m.do != nil {
+		do := m.do
+		m.do = nil
+		do()
+	}
+	return m.dying.Apply(ctx, ops...)
+}
+
+// TestForgetMeanwhile: what others make of an entity while it is being forgotten
+// goes with it.
+func TestForgetMeanwhile(t *testing.T) {
+	for name, c := range map[string]struct {
+		key string // that is about to be deleted
+		do  func(w *world) error
+	}{
+		"a proposal is promoted": {"insight/idea", func(w *world) error {
+			_, err := w.As(anna).Promote(w.Context(), "idea", w.read("idea").Digest(), "")
+			return err
+		}},
+		"a proposal is rejected": {"insight/idea", func(w *world) error { return w.As(anna).Reject(w.Context(), "idea", "no") }},
+		"the event is edited": {"decision/event", func(w *world) error {
+			_, err := w.As(anna).Update(w.Context(), "event", map[string]any{"note": "Zyzzyva"})
+			return err
+		}},
+		"the event is removed": {"decision/event", func(w *world) error { return w.As(anna).Remove(w.Context(), "event", "x") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachEngine(t, func(w *world) {
+				w.create(harvester, archived("event", "Zyzzyva"))
+				idea := w.proposed("idea", 0.5, "event")
+				idea.Body = "of Zyzzyva"
+				w.create(synthesizer, idea)
+				s, err := soma.Open(w.Context(), &meanwhile{&dying{w.db, math.MaxInt}, c.key, func() { w.check(c.do(w)) }}, &soma.Options{Now: w.now})
+				w.check(err)
+				defer s.Close()
+				if _, err := s.As(anna).Forget(w.Context(), "event", "x"); err != nil {
+					w.Fatal(err)
+				}
+				for key, value := range w.dump() {
+					if strings.Contains(value, "Zyzzyva") {
+						w.Errorf("%s has the text", key)
+					}
+				}
+				w.consistent()
 			})
 		})
 	}

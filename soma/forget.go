@@ -40,7 +40,8 @@ type Forgotten struct {
 // the store after [storage.Compact].
 //
 // Each entity goes in batches that end with its document, those derived from it
-// first, so that after a crash another call completes what was begun.
+// first, so that after a crash another call completes what was begun. What others
+// make of it meanwhile goes too.
 func (w *Writer) Forget(ctx context.Context, id, reason string) (Forgotten, error) {
 	var out Forgotten
 	if w.actor.Kind != "person" || w.actor.Name == "" {
@@ -115,9 +116,25 @@ func (w *Writer) forget(ctx context.Context, key, cause, reason string, at map[s
 		return nil
 	}
 	at[key] = true
+	err := again(ctx, func() error { return w.forgetOnce(ctx, key, cause, reason, at, out) })
+	if err != nil {
+		delete(at, key)
+	}
+	return err
+}
+
+// forgetOnce is forget, unless somebody changes the entity meanwhile, and with it
+// what there is to delete: then it is an ErrConflict.
+func (w *Writer) forgetOnce(ctx context.Context, key, cause, reason string, at map[string]bool, out *Forgotten) error {
 	s := w.s
+	last := storage.Remove(key)
 	e, err := s.load(ctx, key)
-	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, storage.ErrCorrupt) {
+	switch {
+	case err == nil:
+		last = last.IfVersion(e.version)
+	case errors.Is(err, ErrNotFound):
+		last = last.IfAbsent()
+	case !errors.Is(err, storage.ErrCorrupt):
 		return err
 	}
 	id, kind, err := idOf(key)
@@ -172,7 +189,7 @@ func (w *Writer) forget(ctx context.Context, key, cause, reason string, at map[s
 			ops = nil
 		}
 	}
-	ops = append(ops, storage.Remove(idPrefix+storage.EscapeSegment(id)), storage.Remove(key))
+	ops = append(ops, storage.Remove(idPrefix+storage.EscapeSegment(id)), last)
 	if err := storage.Apply(ctx, s.db, ops...); err != nil {
 		return err
 	}

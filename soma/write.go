@@ -276,16 +276,24 @@ type batch struct {
 // change makes the batch that f plans, and plans anew while others are faster.
 // f must have no effect but the batch.
 func (s *Store) change(ctx context.Context, f func(*batch) error) error {
-	const tries = 100
-	for n := 1; ; n++ {
+	return again(ctx, func() error {
 		b := &batch{s: s}
 		if err := f(b); err != nil {
 			return err
 		}
 		ops, err := s.indexing(ctx, b.gone, b.docs)
-		if err == nil {
-			err = storage.Apply(storage.WithActor(ctx, b.actor), s.db, append(b.ops, ops...)...)
+		if err != nil {
+			return err
 		}
+		return storage.Apply(storage.WithActor(ctx, b.actor), s.db, append(b.ops, ops...)...)
+	})
+}
+
+// again tries f again while others are faster.
+func again(ctx context.Context, f func() error) error {
+	const tries = 100
+	for n := 1; ; n++ {
+		err := f()
 		if !errors.Is(err, storage.ErrConflict) || n == tries || ctx.Err() != nil {
 			return err
 		}
