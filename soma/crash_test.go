@@ -195,11 +195,22 @@ func TestForgetMeanwhile(t *testing.T) {
 			_, err := w.As(anna).Update(w.Context(), "event", map[string]any{"note": "Zyzzyva"})
 			return err
 		}},
+		"the event is searched for": {"decision/event", func(w *world) error {
+			w.Store.Close() // so that all is looked at
+			w.ids(w.Query(w.Context(), soma.Query{Text: "nothing"}))
+			return nil
+		}},
+		"a proposal that cites another is promoted": {"insight/idea", func(w *world) error {
+			_, err := w.As(anna).Promote(w.Context(), "later", w.read("later").Digest(), "")
+			return err
+		}},
 		"the event is removed": {"decision/event", func(w *world) error { return w.As(anna).Remove(w.Context(), "event", "x") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachEngine(t, func(w *world) {
 				w.create(harvester, archived("event", "Zyzzyva"))
+				w.create(harvester, archived("other", ""))
+				w.create(synthesizer, w.proposed("later", 0.5, "event", "other"))
 				idea := w.proposed("idea", 0.5, "event")
 				idea.Body = "of Zyzzyva"
 				w.create(synthesizer, idea)

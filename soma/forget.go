@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/search"
 )
 
 const tombstonePrefix = "_tombstones/"
@@ -127,53 +128,59 @@ func (w *Writer) forget(ctx context.Context, key, cause, reason string, at map[s
 // what there is to delete: then it is an ErrConflict.
 func (w *Writer) forgetOnce(ctx context.Context, key, cause, reason string, at map[string]bool, out *Forgotten) error {
 	s := w.s
-	last := storage.Remove(key)
-	e, err := s.load(ctx, key)
-	switch {
-	case err == nil:
-		last = last.IfVersion(e.version)
-	case errors.Is(err, ErrNotFound):
-		last = last.IfAbsent()
-	case !errors.Is(err, storage.ErrCorrupt):
-		return err
-	}
 	id, kind, err := idOf(key)
 	if err != nil {
 		return err
 	}
-	if err := w.forgetDerived(ctx, id, reason, at, out); err != nil {
+	remove := storage.Remove(key)
+	var last []storage.Op
+	e, err := s.load(ctx, key)
+	switch {
+	case err == nil:
+		// A search that is at work may find that the index lacks what is still there.
+		text := storage.Remove(s.searchScope().Key(search.DocKey(textID(key, e.digest)))).IfAbsent()
+		last, remove = append(last, text), remove.IfVersion(e.version)
+	case errors.Is(err, ErrNotFound):
+		remove = remove.IfAbsent()
+	case !errors.Is(err, storage.ErrCorrupt):
 		return err
 	}
+	texts, err := s.textsOf(ctx, key)
+	if err != nil {
+		return err
+	}
+	// Writing comes before what follows is read: where a reader may see a batch in
+	// progress, e may have been of one whose other parts were not there yet.
+	if err := s.change(ctx, func(b *batch) error { return b.claim(ctx, id, key) }); err != nil {
+		return err
+	}
+	if err := s.strike(ctx, texts); err != nil {
+		return err
+	}
+	doomed, err := w.forgetDerived(ctx, id, reason, at, out)
+	if err != nil {
+		return err
+	}
+	doomed = append(doomed, canonPrefix+key)
 	dead := Tombstone{ID: id, Type: kind, Actor: w.actor.String(), At: formatTime(s.now()), Reason: reason, Cause: cause}
-	gone := []string{}
-	doomed := []string{canonPrefix + key}
 	for v, err := range s.versions(ctx, key, nil) {
 		if err != nil && !errors.Is(err, storage.ErrCorrupt) {
 			return err
 		}
 		if err == nil && v.Digest != "" {
 			dead.Digest = v.Digest
-			gone = append(gone, textID(key, v.Digest))
 		}
 	}
-	for _, prefix := range []string{historyPrefix + key + "/", linkPrefix + storage.EscapeSegment(id) + "/"} {
-		for k, err := range s.db.List(ctx, prefix) {
-			if err != nil {
-				return err
-			}
-			doomed = append(doomed, k)
+	for k, err := range s.db.List(ctx, historyPrefix+key+"/") {
+		if err != nil {
+			return err
 		}
+		doomed = append(doomed, k)
 	}
 	if e != nil {
 		dead.Digest = e.digest
-		gone = append(gone, textID(key, e.digest))
 		for to := range targets(e.Entity) {
 			doomed = append(doomed, linkKey(to, id))
-		}
-	}
-	for part := range slices.Chunk(gone, 100) {
-		if err := s.reindex(ctx, part, nil); err != nil {
-			return err
 		}
 	}
 	value, err := json.Marshal(&dead)
@@ -189,12 +196,14 @@ func (w *Writer) forgetOnce(ctx context.Context, key, cause, reason string, at m
 			ops = nil
 		}
 	}
-	ops = append(ops, storage.Remove(idPrefix+storage.EscapeSegment(id)), last)
-	if err := storage.Apply(ctx, s.db, ops...); err != nil {
+	if owner, err := s.db.Get(ctx, idPrefix+storage.EscapeSegment(id)); err == nil && string(owner) == key {
+		last = append(last, storage.Remove(idPrefix+storage.EscapeSegment(id)))
+	}
+	if err := storage.Apply(ctx, s.db, append(append(ops, last...), remove)...); err != nil {
 		return err
 	}
 	out.Entities = append(out.Entities, dead)
-	out.Records += len(doomed) + len(gone)
+	out.Records += len(doomed) + len(texts)
 	return nil
 }
 
@@ -207,60 +216,63 @@ func idOf(key string) (id, kind string, err error) {
 }
 
 // forgetDerived forgets what was derived from an id alone, and takes the links
-// to it out of the rest.
-func (w *Writer) forgetDerived(ctx context.Context, id, reason string, at map[string]bool, out *Forgotten) error {
+// to it out of the rest. It returns the keys of the records of all these links:
+// who links to the id later has one that leads nowhere.
+func (w *Writer) forgetDerived(ctx context.Context, id, reason string, at map[string]bool, out *Forgotten) (links []string, err error) {
 	s := w.s
 	var from []string
 	for other, err := range s.linkedFrom(ctx, id) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		from = append(from, other)
+		links = append(links, linkKey(id, other))
 	}
 	for _, other := range from {
 		key, err := s.keyOf(ctx, other)
-		if errors.Is(err, ErrNotFound) {
-			continue
+		if err == nil {
+			err = w.forgetLink(ctx, key, id, reason, at, out)
 		}
-		if err != nil {
-			return err
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, err
 		}
+	}
+	return links, nil
+}
+
+// forgetLink forgets an entity that was derived from an id alone, or takes the
+// link to that out of it.
+func (w *Writer) forgetLink(ctx context.Context, key, id, reason string, at map[string]bool, out *Forgotten) error {
+	s := w.s
+	e, err := s.load(ctx, key)
+	if err != nil {
+		return err
+	}
+	if derived(e.Entity, id, at) {
+		return w.forget(ctx, key, id, reason, at, out)
+	}
+	changed := false
+	err = s.change(ctx, func(b *batch) error {
 		e, err := s.load(ctx, key)
 		if err != nil {
 			return err
 		}
-		if derived(e.Entity, id, at) {
-			if err := w.forget(ctx, key, id, reason, at, out); err != nil {
-				return err
-			}
-			continue
-		}
-		changed := false
-		err = s.change(ctx, func(b *batch) error {
-			e, err := s.load(ctx, key)
-			if err != nil {
-				return err
-			}
-			next := without(e.Entity, id)
-			if changed = !same(e.Entity, next); !changed {
-				return nil
-			}
-			if err := b.put(ctx, e, next, OpUpdate, w.actor, "a link leads to what was forgotten"); err != nil {
-				return err
-			}
-			if e.Layer == Canon && !e.Unratified {
-				return b.ratify(next)
-			}
+		next := without(e.Entity, id)
+		if changed = !same(e.Entity, next); !changed {
 			return nil
-		})
-		if err != nil {
+		}
+		if err := b.put(ctx, e, next, OpUpdate, w.actor, "a link leads to what was forgotten"); err != nil {
 			return err
 		}
-		if changed {
-			out.Unlinked = append(out.Unlinked, e.Type+"/"+e.ID)
+		if e.Layer == Canon && !e.Unratified {
+			return b.ratify(next)
 		}
+		return nil
+	})
+	if err == nil && changed {
+		out.Unlinked = append(out.Unlinked, e.Type+"/"+e.ID)
 	}
-	return nil
+	return err
 }
 
 // derived tells whether an entity comes from an id alone, or from ids that are

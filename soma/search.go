@@ -40,9 +40,12 @@ func (s *Store) searchScope() storage.Scoped { return storage.Scope(s.db, search
 
 // textID is the ID of an entity's document in the index: another text has
 // another one.
-func textID(key, digest string) string {
+func textID(key, digest string) string { return textPrefix(key) + digest[:24] }
+
+// textPrefix is what the IDs of all texts of an entity begin with.
+func textPrefix(key string) string {
 	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:12]) + digest[:24]
+	return hex.EncodeToString(sum[:12])
 }
 
 func textOf(e *Entity, digest string) search.Doc {
@@ -212,46 +215,31 @@ func (s *Store) lookAtAll(ctx context.Context) error {
 	for _, id := range ids {
 		has[id] = true
 	}
-	var docs []search.Doc
+	var lacks []string
 	for entry, err := range storage.Scan(ctx, s.db, "", &storage.ScanOptions{After: "`"}) { // before all types, behind all records
 		if err != nil {
 			return fmt.Errorf("index entities: %w", err)
 		}
-		e, err := decode(entry.Key, entry.Value)
+		sum, err := digest(entry.Value)
 		if err != nil {
 			continue // cannot be read, so not be found
 		}
-		sum, err := digest(entry.Value)
-		if err != nil {
-			continue
-		}
 		id := textID(entry.Key, sum)
-		if has[id] {
-			delete(has, id)
-			continue
+		if !has[id] {
+			lacks = append(lacks, entry.Key)
 		}
-		if docs = append(docs, textOf(e, sum)); len(docs) == 100 {
-			if err := s.reindex(ctx, nil, docs); err != nil {
-				return err
-			}
-			docs = nil
-		}
+		delete(has, id)
 	}
-	if err := s.reindex(ctx, nil, docs); err != nil {
+	if err := s.enter(ctx, lacks); err != nil {
 		return err
 	}
-	for part := range slices.Chunk(slices.Sorted(maps.Keys(has)), 100) {
-		if err := s.reindex(ctx, part, nil); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.strike(ctx, slices.Sorted(maps.Keys(has)))
 }
 
 // lookAt compares the index with entities that changed. Their old texts stay in
 // it until the next look at all: nothing shows them.
 func (s *Store) lookAt(ctx context.Context, keys []string) error {
-	var docs []search.Doc
+	var lacks []string
 	for _, key := range keys {
 		e, err := s.load(ctx, key)
 		if errors.Is(err, ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
@@ -263,22 +251,79 @@ func (s *Store) lookAt(ctx context.Context, keys []string) error {
 		if has, err := s.searched.index.Has(ctx, s.searchScope(), textID(key, e.digest)); err != nil {
 			return fmt.Errorf("index entities: %w", err)
 		} else if !has {
-			docs = append(docs, textOf(e.Entity, e.digest))
+			lacks = append(lacks, key)
 		}
 	}
-	for part := range slices.Chunk(docs, 100) {
-		if err := s.reindex(ctx, nil, part); err != nil {
+	return s.enter(ctx, lacks)
+}
+
+// enter takes entities into the index that it lacks.
+func (s *Store) enter(ctx context.Context, keys []string) error {
+	for part := range slices.Chunk(keys, 100) {
+		err := s.change(ctx, func(b *batch) error {
+			for _, key := range part {
+				if err := b.enter(ctx, key); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) reindex(ctx context.Context, gone []string, docs []search.Doc) error {
-	return s.change(ctx, func(b *batch) error {
-		b.gone, b.docs = gone, docs
+// enter plans that the index has an entity. Who forgets it takes its id away, so
+// that what was forgotten since it was read is not brought back.
+func (b *batch) enter(ctx context.Context, key string) error {
+	id, _, err := idOf(key)
+	if err != nil {
+		return nil // cannot be read, so not be found
+	}
+	n := len(b.ops)
+	if err := b.claim(ctx, id, key); err != nil {
+		return err
+	}
+	e, err := b.s.load(ctx, key)
+	if err == nil {
+		b.docs = append(b.docs, textOf(e.Entity, e.digest))
 		return nil
-	})
+	}
+	b.ops = b.ops[:n]
+	if errors.Is(err, ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+		return nil
+	}
+	return err
+}
+
+// strike takes texts out of the index.
+func (s *Store) strike(ctx context.Context, ids []string) error {
+	for part := range slices.Chunk(ids, 100) {
+		err := s.change(ctx, func(b *batch) error {
+			b.gone = part
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// textsOf returns the ids of all texts that the index has of an entity, those
+// of an edit that no history has among them.
+func (s *Store) textsOf(ctx context.Context, key string) (ids []string, err error) {
+	for k, err := range s.searchScope().List(ctx, search.DocKey(textPrefix(key))) {
+		if err != nil {
+			return nil, fmt.Errorf("read index: %w", err)
+		}
+		if id, ok := search.DocID(k); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }
 
 // Rebuild makes the full-text index anew from all entities.
