@@ -29,12 +29,23 @@ type Decayed struct {
 	Bad   []string `json:"bad"`   // type/id of those whose decay_at is missing or no time: they stay
 }
 
+// decays tells whether the time of an entity runs out: no longer that of a
+// proposal that a person has decided.
+func (e *Entity) decays() bool {
+	return e.Layer == Working || e.Layer == Emerging && e.proposalStatus() == Pending
+}
+
 // ProcessDecay moves to the archive what is due: working and emerging entities
 // whose decay_at is not in the future, but for proposals that a person has decided.
 // They keep their id and team, so that links still lead to them. Each moves in
 // a batch of its own: after a crash the rest is moved by the next call.
+//
+// It is for the worker decay, and for people; it moves what is of any team.
 func (w *Writer) ProcessDecay(ctx context.Context) (Decayed, error) {
 	var out Decayed
+	if err := w.actor.mayDecay(); err != nil {
+		return out, fmt.Errorf("decay: %w", err)
+	}
 	now := w.s.now()
 	for _, layer := range []Layer{Working, Emerging} {
 		for e, err := range w.s.find(ctx, map[string]string{"layer": string(layer)}, "", 0) {
@@ -43,7 +54,7 @@ func (w *Writer) ProcessDecay(ctx context.Context) (Decayed, error) {
 			}
 			name := e.Type + "/" + e.ID
 			switch {
-			case layer == Emerging && e.proposalStatus() != Pending:
+			case !e.decays():
 				continue
 			case e.DecayAt.IsZero():
 				out.Bad = append(out.Bad, name)
@@ -51,7 +62,7 @@ func (w *Writer) ProcessDecay(ctx context.Context) (Decayed, error) {
 			case e.DecayAt.After(now):
 				continue
 			}
-			moved, err := w.decay(ctx, e.Key(), now)
+			moved, err := w.decay(ctx, name, now)
 			if err != nil {
 				return out, fmt.Errorf("decay: %w", err)
 			}
@@ -64,40 +75,30 @@ func (w *Writer) ProcessDecay(ctx context.Context) (Decayed, error) {
 }
 
 // decay moves an entity, if it is still due.
-func (w *Writer) decay(ctx context.Context, key string, now time.Time) (moved bool, err error) {
-	err = w.s.change(ctx, func(b *batch) error {
-		moved = false
-		e, err := w.s.load(ctx, key)
-		if errors.Is(err, ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if e.Layer != Working && e.Layer != Emerging || e.DecayAt.IsZero() || e.DecayAt.After(now) ||
-			e.Layer == Emerging && e.proposalStatus() != Pending {
-			return nil
+func (w *Writer) decay(ctx context.Context, id string, now time.Time) (moved bool, err error) {
+	err = w.modify(ctx, id, OpDecay, "", func(e *stored) (*Entity, error) {
+		if moved = e.decays() && !e.DecayAt.IsZero() && !e.DecayAt.After(now); !moved {
+			return e.Entity, nil
 		}
 		next := e.Clone()
 		next.set(FieldDecayedFrom, string(e.Layer))
 		next.Layer, next.DecayAt = Archive, zeroTime
-		moved = true
-		return b.put(ctx, e, next, OpDecay, w.actor, "")
+		return next, nil
 	})
+	if errors.Is(err, ErrNotFound) { // somebody was faster
+		return false, nil
+	}
 	return moved, err
 }
 
 // ExtendDecayOnAccess resets the time of decay of an entity that was of use, to a
 // whole life from now, but to no more than ten lives from its creation. It never
-// shortens it, and leaves layers alone that do not decay.
+// shortens it, and leaves alone what does not decay. Who may change the entity may
+// extend it: an agent what its team is at, and no proposal.
 func (w *Writer) ExtendDecayOnAccess(ctx context.Context, id string) error {
-	err := w.s.change(ctx, func(b *batch) error {
-		e, err := w.s.lookup(ctx, id)
-		if err != nil {
-			return err
-		}
-		if e.Layer != Working && e.Layer != Emerging {
-			return nil
+	err := w.modify(ctx, id, OpExtend, "", func(e *stored) (*Entity, error) {
+		if !e.decays() {
+			return e.Entity, nil
 		}
 		life := w.s.life(e.Layer)
 		at := w.s.now().Add(life)
@@ -105,12 +106,12 @@ func (w *Writer) ExtendDecayOnAccess(ctx context.Context, id string) error {
 			at = most
 		}
 		if !at.After(e.DecayAt) {
-			return nil
+			return e.Entity, nil
 		}
 		next := e.Clone()
 		next.DecayAt = at
 		delete(next.Fields, "decay_at")
-		return b.put(ctx, e, next, OpExtend, w.actor, "")
+		return next, nil
 	})
 	if err != nil {
 		return fmt.Errorf("extend decay: %w", err)

@@ -12,6 +12,9 @@
 // canon document that somebody wrote past a review, the governance worker
 // included, is not served: it is quarantined until a reviewer looks at it.
 //
+// What governance decides is not for others to write: see [Reserved]. A proposal
+// that was decided is frozen, and what another team has is not there for an agent.
+//
 // The one decision: an entity is a plain document of the store, so that people
 // read and edit it as Markdown, and everything that is derived from it changes in
 // the same atomic batch. A crash leaves all of a change or nothing.

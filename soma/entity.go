@@ -251,12 +251,28 @@ func decode(key string, document []byte) (*Entity, error) {
 		return nil, errors.New("decode entity: the document is not JSON")
 	}
 	e := &Entity{Type: kind, ID: id}
+	e.fill(document)
+	return e, nil
+}
+
+// fill sets the fields that a document has.
+func (e *Entity) fill(document []byte) {
 	for name, value := range gjson.ParseBytes(document).ForEach {
 		if !e.take(name.Str, &value) {
 			e.set(name.Str, plain(&value))
 		}
 	}
-	return e, nil
+}
+
+// reread returns an entity as it will be read once it is stored.
+func (e *Entity) reread() (*Entity, error) {
+	document, err := e.encode()
+	if err != nil {
+		return nil, err
+	}
+	c := &Entity{Type: e.Type, ID: e.ID}
+	c.fill(document)
+	return c, nil
 }
 
 // take sets the field of the struct that has a name, and is false if there is

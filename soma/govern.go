@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -74,77 +75,6 @@ func byConfidence(a, b *Entity) int {
 	x, _ := a.Number(FieldConfidence)
 	y, _ := b.Number(FieldConfidence)
 	return cmp.Or(cmp.Compare(y, x), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
-}
-
-// Cited is a piece of evidence with what is there of it.
-type Cited struct {
-	Evidence
-	Entity  *Entity // nil: there is none, the link dangles
-	Changed bool    // since it was cited
-}
-
-// Evidence returns an entity with what it cites, of any layer.
-func (s *Store) Evidence(ctx context.Context, id string) (*Entity, []Cited, error) {
-	e, err := s.Read(ctx, id)
-	if err != nil {
-		return nil, nil, err
-	}
-	var list []Cited
-	for _, v := range e.Evidence() {
-		c := Cited{Evidence: v}
-		switch there, err := s.Read(ctx, v.ID); {
-		case err == nil:
-			c.Entity, c.Changed = there, v.Digest != "" && v.Digest != bodyDigest(there)
-		case !errors.Is(err, ErrNotFound):
-			return nil, nil, err
-		}
-		list = append(list, c)
-	}
-	return e, list, nil
-}
-
-// cite notes the digests of what an entity cites.
-func (s *Store) cite(ctx context.Context, e *Entity) error {
-	list, ok := evidenceOf(e)
-	if !ok {
-		return nil // validate says so
-	}
-	out := make([]any, len(list))
-	for i, v := range list {
-		if v.Digest == "" {
-			there, err := s.Read(ctx, v.ID)
-			if err == nil {
-				v.Digest = bodyDigest(there)
-			} else if !errors.Is(err, ErrNotFound) {
-				return err
-			}
-		}
-		element := map[string]any{"id": v.ID}
-		if v.Type != "" {
-			element["type"] = v.Type
-		}
-		if v.Digest != "" {
-			element["digest"] = v.Digest
-		}
-		out[i] = element
-	}
-	e.set(FieldEvidence, out)
-	return nil
-}
-
-// bodyDigest is the digest of what an entity says, which a move to the archive
-// does not change.
-func bodyDigest(e *Entity) string {
-	c := &Entity{Type: e.Type, ID: e.ID, Name: e.Name, Body: e.Body}
-	document, err := c.encode()
-	if err != nil { // texts always have a form
-		panic(err)
-	}
-	sum, err := digest(document)
-	if err != nil {
-		panic(err)
-	}
-	return sum
 }
 
 // isReviewer refuses who may not decide about an entity.
@@ -258,9 +188,7 @@ func (w *Writer) canonOf(ctx context.Context, e *stored) (*Entity, error) {
 	if e.Type == "policy" {
 		canon.Status = "enforcing"
 	}
-	for _, field := range []string{FieldProposalStatus, "decay_at", fieldReviewedAt, fieldReviewedBy, fieldReviewReason} {
-		delete(canon.Fields, field)
-	}
+	maps.DeleteFunc(canon.Fields, func(field string, _ any) bool { return Reserved(field) != "" })
 	canon.set(FieldRatifiedBy, w.actor.Name)
 	canon.set(FieldRatifiedAt, formatTime(w.s.now()))
 	canon.set(FieldOrigin, e.ID)

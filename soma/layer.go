@@ -34,6 +34,7 @@ var writes = map[string][]Layer{
 	"cartographer":  {Emerging},
 	"governance":    {Canon},
 	"policy-bridge": nil,
+	decay.Name:      nil,                // it moves what is due to the archive, see Writer.ProcessDecay
 	AgentWorker:     {Archive, Working}, // working of its own team
 }
 
@@ -45,6 +46,7 @@ func CanWrite(worker string, layer Layer) bool { return slices.Contains(writes[w
 type PermissionError struct {
 	Worker string // or "person"
 	Layer  Layer
+	Field  string // that is not its to set, if it is about one
 	Reason string // if it is not the table of layers and workers
 }
 
@@ -99,7 +101,7 @@ func (a Actor) permit(layer Layer, team string) error {
 		if a.Kind != "person" && !CanWrite(a.worker(), layer) {
 			refused.Reason = ""
 		}
-	case a.Kind == "person", a == migration:
+	case a.Kind == "person":
 		return nil
 	case !CanWrite(a.worker(), layer):
 	case a.Kind == "agent" && layer == Working && (team == "" || team != a.Team):
@@ -112,10 +114,49 @@ func (a Actor) permit(layer Layer, team string) error {
 	return refused
 }
 
+// may tells whether an actor may change an entity by an operation. Decay is the
+// work of one worker, in all layers that decay; a proposal that was decided stays
+// as it was decided.
+func (a Actor) may(op string, e *Entity) error {
+	switch {
+	case op == OpDecay:
+		return a.mayDecay()
+	case op == OpExtend && !e.decays():
+		return nil // there is nothing to do
+	}
+	if err := a.permit(e.Layer, e.Team); err != nil {
+		return err
+	}
+	if status := e.proposalStatus(); e.Layer == Emerging && status != Pending {
+		return &GovernanceError{e.ID, "it was " + status + ", and stays as it was decided: propose it anew, or forget it"}
+	}
+	return nil
+}
+
+// mayDecay tells whether an actor may move what is due.
+func (a Actor) mayDecay() error {
+	if a == decay || a.Kind == "person" && a.Name != "" {
+		return nil
+	}
+	return &PermissionError{Worker: a.worker(), Layer: Archive, Reason: "what is due is moved by the worker decay, or a person"}
+}
+
+// moves refuses a change of the team that is not the actor's to make.
+func (a Actor) moves(before, after *Entity) error {
+	switch {
+	case before.Team == after.Team:
+		return nil
+	case a.Kind == "agent":
+		return &PermissionError{Worker: a.worker(), Layer: before.Layer, Field: "team_id", Reason: "an agent does not change team_id"}
+	}
+	return a.permit(after.Layer, after.Team)
+}
+
 // Actors of this package.
 var (
 	governance = Worker("governance")
 	migration  = Worker("migration")
+	decay      = Worker("decay")
 )
 
 // ValidateLayerFields tells whether an entity has the fields that its layer
@@ -123,6 +164,9 @@ var (
 func ValidateLayerFields(e *Entity) error {
 	if e.SourceWorker == "" {
 		return fault("source_worker", "it is missing")
+	}
+	if _, odd := e.Fields["team_id"]; odd {
+		return fault("team_id", "it is no text")
 	}
 	_, oddDecay := e.Fields["decay_at"]
 	decays := !e.DecayAt.IsZero()

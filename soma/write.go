@@ -1,6 +1,7 @@
 package soma
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,28 +54,27 @@ func (w *Writer) Limit(n int) *Writer {
 // proposal_status; an id that is missing is the slug of the name, cut at 120
 // bytes, with a number if others have that.
 //
-// The same entity again, equal but for its times, is no error and changes
-// nothing. Another one with the id is [ErrExists].
+// The same entity again, equal but for its times, is no error and changes nothing. Another one with the id is [ErrExists],
+// also where its team is one that the actor does not see: ids are of all.
 func (w *Writer) Create(ctx context.Context, e *Entity) (*Entity, error) {
-	if err := w.actor.permit(e.Layer, e.Team); err != nil {
-		return nil, fmt.Errorf("create entity: %w", err)
-	}
 	c := e.Clone()
-	c.Unratified = false
 	c.SourceWorker = w.actor.worker()
 	if c.Status == "" {
 		c.Status = Statuses(c.Type)[0]
 	}
+	// What is judged is what will be read, whatever the fields are called here.
+	c, err := c.reread()
+	if err != nil {
+		return nil, fmt.Errorf("create entity: %w", err)
+	}
+	if err := cmp.Or(w.actor.permit(c.Layer, c.Team), w.actor.reserve(c)); err != nil {
+		return nil, fmt.Errorf("create entity: %w", err)
+	}
 	if c.Layer == Emerging {
-		if c.Text(FieldProposalStatus) == "" {
-			c.set(FieldProposalStatus, Pending)
-		}
-		if c.Text(FieldProposalStatus) != Pending {
-			return nil, fmt.Errorf("create entity: %w", fault(FieldProposalStatus, "a proposal begins as pending"))
-		}
-		if err := w.s.cite(ctx, c); err != nil {
-			return nil, err
-		}
+		c.set(FieldProposalStatus, Pending)
+	}
+	if err := w.cite(ctx, c); err != nil {
+		return nil, fmt.Errorf("create entity: %w", err)
 	}
 	derived := c.ID == ""
 	if derived {
@@ -131,8 +131,9 @@ func (w *Writer) create(ctx context.Context, c *Entity) (made *Entity, err error
 }
 
 // Update changes fields of an entity, by wire name; a nil value takes the field
-// away. Type, id, created and layer do not change, canon not at all, and the
-// fields of a review only by the review.
+// away. Type, id, created and layer do not change, canon and proposals that were
+// decided not at all, and the fields that are [Reserved] only by what they are
+// reserved for.
 func (w *Writer) Update(ctx context.Context, id string, fields map[string]any) (updated *Entity, err error) {
 	patch, err := json.Marshal(fields)
 	if err != nil {
@@ -143,18 +144,11 @@ func (w *Writer) Update(ctx context.Context, id string, fields map[string]any) (
 			return nil, &PermissionError{Worker: w.actor.worker(), Layer: e.Layer, Reason: "an update does not move an entity to another layer"}
 		}
 		next, err := merge(e.Entity, patch)
+		if err == nil {
+			err = cmp.Or(w.actor.keep(e.Entity, next), w.actor.moves(e.Entity, next))
+		}
 		if err != nil {
 			return nil, err
-		}
-		for _, field := range []string{FieldProposalStatus, FieldRatifiedBy, FieldRatifiedAt, FieldOrigin, FieldDecayedFrom, "decay_at", "source_worker"} {
-			if _, ok := fields[field]; ok && !sameField(e.Entity, next, field) {
-				return nil, &PermissionError{Worker: w.actor.worker(), Layer: e.Layer, Reason: "the field " + field + " changes by reviews and decay alone"}
-			}
-		}
-		if next.Team != e.Team {
-			if err := w.actor.permit(next.Layer, next.Team); err != nil {
-				return nil, err
-			}
 		}
 		updated = next
 		return next, next.validate()
@@ -165,27 +159,14 @@ func (w *Writer) Update(ctx context.Context, id string, fields map[string]any) (
 	return updated, nil
 }
 
-func sameField(a, b *Entity, field string) bool {
-	pick := func(e *Entity) string {
-		document, err := e.encode()
-		if err != nil {
-			return ""
-		}
-		var all map[string]json.RawMessage
-		_ = json.Unmarshal(document, &all) // it is what encode made
-		return string(all[field])
-	}
-	return pick(a) == pick(b)
-}
-
 // merge lays fields over those of an entity.
 func merge(e *Entity, patch []byte) (*Entity, error) {
-	document, err := e.encode()
+	all, err := e.members()
 	if err != nil {
 		return nil, err
 	}
-	var all, changes map[string]json.RawMessage
-	if err := errors.Join(json.Unmarshal(document, &all), json.Unmarshal(patch, &changes)); err != nil {
+	var changes map[string]json.RawMessage
+	if err := json.Unmarshal(patch, &changes); err != nil {
 		return nil, err
 	}
 	for _, field := range []string{"type", "id", "created", "updated"} {
@@ -195,7 +176,8 @@ func merge(e *Entity, patch []byte) (*Entity, error) {
 	}
 	maps.Copy(all, changes)
 	maps.DeleteFunc(all, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
-	if document, err = json.Marshal(all); err != nil {
+	document, err := json.Marshal(all)
+	if err != nil {
 		return nil, err
 	}
 	return decode(e.Key(), document)
@@ -217,10 +199,11 @@ func (w *Writer) Relate(ctx context.Context, from, to, kind string, properties m
 	if slices.Contains([]string{"", LinkRelated, LinkEvidence, LinkMentions, LinkOrigin, LinkSupersedes}, kind) {
 		return fmt.Errorf("relate entities: %w", fault("type", "%q is no type of a relation of your own", kind))
 	}
-	key, err := w.s.keyOf(ctx, to)
+	target, err := w.lookup(ctx, to)
 	if err != nil {
 		return fmt.Errorf("relate entities: %w", err)
 	}
+	key := target.Key()
 	err = w.modify(ctx, from, OpRelate, "", func(e *stored) (*Entity, error) {
 		next := e.Clone()
 		relation := map[string]any{"to": key, "type": kind}
@@ -242,26 +225,34 @@ func (w *Writer) Relate(ctx context.Context, from, to, kind string, properties m
 	return nil
 }
 
-// modify changes an entity that the actor may write: f returns what it is to
-// be, nil for nothing.
+// modify is the door to what is there: each change of an entity that is no
+// decision of a review goes through it. f returns what the entity is to be: nil
+// for nothing, and itself for no change.
 func (w *Writer) modify(ctx context.Context, id, op, reason string, f func(*stored) (*Entity, error)) error {
 	return w.s.change(ctx, func(b *batch) error {
-		e, err := w.s.lookup(ctx, id)
+		e, err := w.lookup(ctx, id)
 		if err != nil {
 			return err
 		}
-		if w.actor.Kind == "agent" && !e.visible(w.actor.Team) {
-			return notFound(id)
-		}
-		if err := w.actor.permit(e.Layer, e.Team); err != nil {
+		if err := w.actor.may(op, e.Entity); err != nil {
 			return err
 		}
 		next, err := f(e)
-		if err != nil {
+		if err != nil || next == e.Entity {
 			return err
 		}
 		return b.put(ctx, e, next, op, w.actor, reason)
 	})
+}
+
+// lookup reads an entity for a change: to an agent, what another team has is not
+// there.
+func (w *Writer) lookup(ctx context.Context, id string) (*stored, error) {
+	e, err := w.s.lookup(ctx, id)
+	if err == nil && w.actor.Kind == "agent" && !e.visible(w.actor.Team) {
+		return nil, notFound(id)
+	}
+	return e, err
 }
 
 // batch is what one change does to the store.

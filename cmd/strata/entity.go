@@ -289,14 +289,11 @@ func (o *newOptions) entity(cmd *cobra.Command, in io.Reader, kind, name string)
 }
 
 // ownFlags are the fields of a document that are no fields to be set, with what
-// sets them.
+// sets them; there are also those that [soma.Reserved] has.
 var ownFlags = map[string]string{
 	"type": "the first argument", "name": "the second argument", "id": "--id", "status": "--status", "layer": "--layer",
 	"team_id": "--team", "body": "--body", "tags": "--tag", "related": "--related",
 	soma.FieldConfidence: "--confidence", soma.FieldEvidence: "--evidence",
-	"created": "the store", "updated": "the store", "source_worker": "the store", "decay_at": "the layer",
-	soma.FieldProposalStatus: "a review", soma.FieldRatifiedBy: "a review", soma.FieldRatifiedAt: "a review",
-	soma.FieldOrigin: "a review", soma.FieldDecayedFrom: "decay",
 }
 
 // parseFields reads name=value.
@@ -307,7 +304,7 @@ func parseFields(verb, flag string, sets []string) (map[string]any, error) {
 		if !ok || name == "" || !utf8.ValidString(set) {
 			return nil, usagef("%s: %s %q is not name=value", verb, flag, set)
 		}
-		if by, ok := ownFlags[name]; ok && flag == "--field" {
+		if by := cmp.Or(ownFlags[name], soma.Reserved(name)); by != "" && flag == "--field" {
 			return nil, usagef("%s: %s is set by %s", verb, name, by)
 		}
 		d := json.NewDecoder(strings.NewReader(text))

@@ -163,7 +163,7 @@ yes bool true
 	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for _, bad := range []string{"", "n", "=3", "id=x", "layer=canon", "decay_at=2030-01-01", "proposal_status=promoted", "ratified_by=me", "a=\xff"} {
+	for _, bad := range []string{"", "n", "=3", "id=x", "layer=canon", "decay_at=2030-01-01", "proposal_status=promoted", "ratified_by=me", "retired_at=2030-01-01", "reviewed_by=me", "a=\xff"} {
 		if _, err := parseFields("vault new", "--field", []string{bad}); err == nil {
 			t.Errorf("--field %q is taken", bad)
 		}
