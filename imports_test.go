@@ -81,6 +81,7 @@ var rules = []rule{
 		"go.opentelemetry.io/proto/otlp",
 		"google.golang.org/protobuf",
 	}, tests: slices.Concat(otelSDK, []string{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"})},
+	{pkg: "internal/killtest"},
 	{pkg: "internal/otlptest", modules: []string{"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf"}},
 
 	{pkg: "examples/*", packages: []string{anything}},

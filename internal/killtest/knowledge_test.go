@@ -1,0 +1,426 @@
+package killtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stratamem/strata/soma"
+	"github.com/stratamem/strata/soma/guard"
+	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/search"
+)
+
+// phase is where an entity is. Decisions lead to a phase of a higher rank alone:
+// what was acknowledged is there as long as nothing later was tried.
+type phase string
+
+const (
+	absent    phase = "absent"
+	present   phase = "present" // a proposal waits, an event is in the archive, work is in the working layer
+	promoted  phase = "promoted"
+	rejected  phase = "rejected"
+	archived  phase = "archived" // decayed
+	retired   phase = "retired"  // promoted, and no longer in force
+	gone      phase = "gone"     // removed or forgotten
+	confusing phase = "confusing"
+)
+
+var ranks = map[phase]int{absent: 0, present: 1, promoted: 2, rejected: 2, archived: 2, retired: 3, gone: 4, confusing: -1}
+
+// results says which phase a change leads to.
+var results = map[string]phase{
+	"create": present, "promote": promoted, "reject": rejected, "retire": retired, "remove": gone, "forget": gone, "decay": archived,
+	"supersede": promoted, "superseded": retired,
+}
+
+// thing is an entity that was to be made.
+type thing struct {
+	id, kind, secret string
+	alone            bool  // a proposal cites its event alone
+	settled          phase // as it was after the last kill
+	ops              []attempt
+	note, noteTried  int // of work: the last note that was acknowledged, and that was tried
+}
+
+// attempt is a change that was begun in this round.
+type attempt struct {
+	to   phase
+	mark byte
+}
+
+// leaving tells whether a call was cut off that was to forget the thing.
+func (th *thing) leaving() bool {
+	return slices.ContainsFunc(th.ops, func(a attempt) bool { return a.to == gone && a.mark == begun })
+}
+
+func (l *life) hearKnowledge(line line) {
+	id := line.arg(0)
+	if line.verb == "create" && line.mark == begun {
+		l.things[id] = &thing{id: id, kind: line.arg(1), secret: line.arg(2), alone: line.arg(3) == "1", settled: absent}
+	}
+	l.Decisions += count(line.mark == done)
+	l.Forgets += count(line.mark == done && line.verb == "forget")
+	if line.verb == "note" {
+		n, _ := strconv.Atoi(line.arg(1))
+		th := l.things[id]
+		switch line.mark {
+		case begun:
+			th.noteTried = max(th.noteTried, n)
+		case done:
+			th.note = max(th.note, n)
+		}
+		return
+	}
+	note := func(id, verb string) {
+		if th := l.things[id]; th != nil {
+			th.ops = append(th.ops, attempt{results[verb], line.mark})
+		}
+	}
+	note(id, line.verb)
+	switch line.verb {
+	case "supersede":
+		note(line.arg(1), "superseded")
+	case "forget":
+		if idea := l.things[strings.Replace(id, "event-", "idea-", 1)]; idea != nil && idea.alone {
+			note(idea.id, "forget")
+		}
+	}
+}
+
+// checkKnowledge compares the entities with what was decided.
+func (c *check) checkKnowledge() error {
+	s, err := soma.Open(c.ctx, c.db, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	k := &knowledge{check: c, Store: s, canon: map[string][]*soma.Entity{}, now: map[string]phase{}}
+	for _, step := range []func() error{k.agrees, k.lookUp, k.decided, k.guarded, k.finishForgetting, k.forgotten, k.harvested} {
+		if err := step(); err != nil {
+			return fmt.Errorf("knowledge: %w", err)
+		}
+	}
+	for id, th := range c.things {
+		th.settled, th.ops = k.now[id], nil
+	}
+	return nil
+}
+
+type knowledge struct {
+	*check
+	*soma.Store
+	canon map[string][]*soma.Entity // by the proposal that it is of
+	now   map[string]phase
+}
+
+// agrees checks that what is derived from entities agrees with them: history,
+// ids, links and the index.
+func (k *knowledge) agrees() error {
+	n, err := k.Sync(k.ctx)
+	if err == nil && k.engine == "vault" {
+		n, err = k.Sync(k.ctx) // what a person edited is taken in by the first
+	}
+	if err != nil {
+		return err
+	}
+	if n != 0 {
+		k.bad("the history lacks %d changes", n)
+	}
+	linked := map[string]bool{}
+	for e, err := range k.Query(k.ctx, soma.Query{Team: soma.AllTeams}) {
+		if err != nil {
+			return err
+		}
+		if origin := e.Text(soma.FieldOrigin); e.Layer == soma.Canon {
+			k.canon[origin] = append(k.canon[origin], e)
+		}
+		got, err := k.Read(k.ctx, e.ID)
+		if err != nil {
+			return err
+		}
+		if got.Key() != e.Key() {
+			k.bad("the id of %s leads to %s", e.Key(), got.Key())
+		}
+		for _, l := range e.Links() {
+			linked[storage.EscapeSegment(l.To)+"/"+storage.EscapeSegment(l.From)] = true
+		}
+	}
+	quarantined, err := k.Quarantined(k.ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range quarantined {
+		if k.engine != "vault" {
+			k.bad("%s is quarantined, and nobody wrote it past a review", e.Key())
+		}
+		for _, l := range e.Links() {
+			linked[storage.EscapeSegment(l.To)+"/"+storage.EscapeSegment(l.From)] = true
+		}
+	}
+	for key := range k.all {
+		if pair, ok := strings.CutPrefix(key, "_links/"); ok && !linked[pair] {
+			k.bad("there is the link %s, and no entity has it", pair)
+		} else if ok {
+			delete(linked, pair)
+		}
+	}
+	for pair := range linked {
+		k.bad("the link %s of an entity is not found", pair)
+	}
+	for f, err := range search.Check(k.ctx, storage.Scope(k.db, "_search/")) {
+		if err != nil {
+			return err
+		}
+		k.bad("the index has a fault: %+v", f)
+	}
+	return nil
+}
+
+// lookUp finds where each thing is.
+func (k *knowledge) lookUp() error {
+	for id, th := range k.things {
+		e, err := k.Read(k.ctx, id)
+		if err != nil && !errors.Is(err, soma.ErrNotFound) {
+			return err
+		}
+		if err != nil {
+			k.now[id] = absent
+			if th.settled != absent || slices.ContainsFunc(th.ops, func(a attempt) bool { return a.to == gone && a.mark != refused }) {
+				k.now[id] = gone
+			}
+			if len(k.canon[id]) > 0 {
+				k.bad("%s is not there, and there is canon of it: %s", id, k.canon[id][0].ID)
+			}
+			continue
+		}
+		k.now[id] = k.phaseOf(e)
+		if !strings.Contains(e.Body, th.secret) {
+			k.bad("%s has another text", id)
+		}
+		if n, _ := strconv.Atoi(e.Text("note")); n < th.note || n > th.noteTried {
+			k.bad("%s has the note %d, %d was acknowledged and %d was begun", id, n, th.note, th.noteTried)
+		}
+	}
+	return nil
+}
+
+func (k *knowledge) phaseOf(e *soma.Entity) phase {
+	canon := k.canon[e.ID]
+	status := e.Text(soma.FieldProposalStatus)
+	if len(canon) == 0 && status == soma.Promoted && k.things[e.ID].leaving() {
+		return retired // what was derived is forgotten first
+	}
+	if (status == soma.Promoted) != (len(canon) == 1) || len(canon) > 1 {
+		k.bad("%s is %q, and there are %d canon entries of it", e.ID, status, len(canon))
+		return confusing
+	}
+	switch {
+	case status == soma.Promoted && canon[0].Text("retired_at") == "":
+		return promoted
+	case status == soma.Promoted:
+		return retired
+	case status == soma.Rejected:
+		return rejected
+	case e.Text(soma.FieldDecayedFrom) != "":
+		return archived
+	}
+	return present
+}
+
+// decided checks that everything is where an acknowledged decision or a later
+// one has put it, and nowhere where nobody did.
+func (k *knowledge) decided() error {
+	for _, id := range slices.Sorted(maps.Keys(k.things)) {
+		th, now := k.things[id], k.now[id]
+		justified := now == th.settled || now == archived // that something decays is not announced
+		for _, a := range th.ops {
+			if a.mark != refused && a.to == now || th.leaving() && now == retired {
+				justified = true
+			}
+			if a.mark == done && ranks[now] <= ranks[a.to] && now != a.to {
+				k.bad("%s is %s, and it was acknowledged that it is %s", id, now, a.to)
+			}
+		}
+		if ranks[now] < ranks[th.settled] {
+			k.bad("%s is %s, and was %s after an earlier kill", id, now, th.settled)
+		}
+		if !justified {
+			k.bad("%s is %s, was %s, and nobody made it so: %v", id, now, th.settled, th.ops)
+		}
+		k.Open += count(len(th.ops) > 0 && th.ops[len(th.ops)-1].mark == begun)
+	}
+	// What supersedes has come, and what it supersedes has gone, at once.
+	for origin, list := range k.canon {
+		for _, e := range list {
+			old, _ := e.Fields["supersedes"].([]any)
+			for _, id := range old {
+				if o, err := k.Read(k.ctx, fmt.Sprint(id)); err == nil && o.Text("retired_at") == "" {
+					k.bad("canon of %s supersedes %v, which is in force", origin, id)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// rules returns the constraints in force as rules of a guard.
+func rules(ctx context.Context, s *soma.Store) ([]guard.Rule, error) {
+	var rules []guard.Rule
+	for _, c := range s.PolicySource(0).Constraints(ctx, team) {
+		rules = append(rules, guard.Rule{ID: c.ID, Name: c.Name, Condition: c.Condition, Enforcement: guard.Enforcement(c.Enforcement), Message: c.Message})
+	}
+	return rules, nil
+}
+
+// guarded checks that what is in force is served and enforced, and nothing else.
+func (k *knowledge) guarded() error {
+	served := map[string]bool{}
+	list, err := k.Consult(k.ctx, soma.Enforce, soma.Query{Team: team})
+	if err != nil {
+		return err
+	}
+	for _, g := range list {
+		if served[g.Text(soma.FieldOrigin)] = true; g.Unratified {
+			k.bad("%s is served and not ratified", g.ID)
+		}
+		if now := k.now[g.Text(soma.FieldOrigin)]; now != promoted {
+			k.bad("%s is served, and its proposal is %s", g.ID, now)
+		}
+	}
+	all, err := rules(k.ctx, k.Store)
+	if err != nil {
+		return err
+	}
+	guarding := guard.New(all)
+	for id, now := range k.now {
+		if now == promoted && !served[id] {
+			k.bad("canon of %s is in force and not served", id)
+		}
+		if k.things[id].kind != "policy" {
+			continue
+		}
+		verdict := guarding.Check(guard.Call{Agent: "agent-0", Team: team, Tool: toolOf(id)}, nil)
+		switch {
+		case now == promoted && verdict.Action != guard.Block:
+			k.bad("the policy %s is in force, and its call gets: %v", id, verdict)
+		case now != promoted && verdict.Action != guard.Allow:
+			k.bad("the policy %s is %s, and its call gets: %v", id, now, verdict)
+		}
+	}
+	return nil
+}
+
+// finishForgetting makes calls again that were cut off, as the contract says one
+// should.
+func (k *knowledge) finishForgetting() error {
+	for id, th := range k.things {
+		if !strings.HasPrefix(id, "event-") {
+			continue
+		}
+		cut, acked := false, th.settled == gone
+		for _, a := range th.ops {
+			if a.to == gone {
+				cut, acked = cut || a.mark == begun, acked || a.mark == done
+			}
+		}
+		if cut && !acked {
+			_, err := k.As(soma.Person("anna")).Forget(k.ctx, id, "somebody asked")
+			if err != nil && !errors.Is(err, soma.ErrNotFound) {
+				return err
+			}
+			k.now[id] = gone
+			if idea := k.things[strings.Replace(id, "event-", "idea-", 1)]; idea != nil && idea.alone {
+				k.now[idea.id] = gone
+			}
+		}
+	}
+	return nil
+}
+
+// forgotten checks that of the texts that were forgotten nothing is left, in
+// documents, history, links and the index. That agents have seen them is another
+// matter: their turns say what they were shown.
+func (k *knowledge) forgotten() error {
+	dead := map[string]string{}
+	for id, now := range k.now {
+		if now == gone && !strings.HasPrefix(id, "work-") { // which are removed, and have a history
+			dead[k.things[id].secret] = id
+		}
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	for e, err := range storage.Scan(k.ctx, k.db, "", nil) {
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(e.Key, "_threads/") || strings.HasPrefix(e.Key, "_layers/") || strings.HasPrefix(e.Key, "_runs/") {
+			continue
+		}
+		for secret := range tokens('z', e.Value) {
+			if id := dead[secret]; id != "" {
+				k.bad("%s was forgotten, and %s has its text", id, e.Key)
+			}
+		}
+	}
+	// Of one of each, search agrees.
+	for secret, id := range dead {
+		for e, err := range k.Query(k.ctx, soma.Query{Text: secret, Team: soma.AllTeams}) {
+			if err != nil {
+				return err
+			}
+			k.bad("%s was forgotten, and a search for its text finds %s", id, e.Key())
+		}
+		break
+	}
+	for id, now := range k.now {
+		if now == gone || now == absent {
+			continue
+		}
+		found := false
+		for e, err := range k.Query(k.ctx, soma.Query{Text: k.things[id].secret, Team: soma.AllTeams}) {
+			if err != nil {
+				return err
+			}
+			found = found || e.ID == id
+		}
+		if !found {
+			k.bad("a search for the text of %s does not find it", id)
+		}
+		break
+	}
+	return nil
+}
+
+// harvested checks that the archive has every tool call of a stored turn, and
+// every run that has ended.
+func (k *knowledge) harvested() error {
+	has := map[string]bool{}
+	for e, err := range k.Query(k.ctx, soma.Query{Layer: soma.Archive, Team: team}) {
+		if err != nil {
+			return err
+		}
+		if e.Type == "execution" {
+			has[e.Text("graph_id")] = true
+		}
+		has[e.Text("trace_id")] = true
+	}
+	for _, t := range k.took {
+		for n := range t.calls {
+			if id := "decision-" + t.Execution + "-" + callID(t.token, n); !has[id] {
+				k.bad("the archive lacks call %d of turn %s", n, t.token)
+			}
+		}
+	}
+	for id, x := range k.runs {
+		if x.Outcome != "" && !has[id] {
+			k.bad("the archive lacks run %s", id)
+		}
+	}
+	return nil
+}
