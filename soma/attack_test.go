@@ -171,6 +171,9 @@ func TestPromotedIsServed(t *testing.T) {
 				w.Errorf("canon has %s %v", field, got)
 			}
 		}
+		if v := canon.Evidence(); len(v) != 1 || v[0].Digest == "" {
+			w.Errorf("what canon cites has no digest: %+v", v)
+		}
 	})
 }
 

@@ -405,17 +405,25 @@ func fold(text string) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// same tells whether two entities are equal but for their times.
+// same tells whether two entities are equal but for what the store stamps: their
+// times, and the digests of what they cite.
 func same(a, b *Entity) bool {
-	x, err1 := timeless(a)
-	y, err2 := timeless(b)
+	x, err1 := unstamped(a)
+	y, err2 := unstamped(b)
 	return err1 == nil && err2 == nil && x == y
 }
 
-func timeless(e *Entity) (string, error) {
+func unstamped(e *Entity) (string, error) {
 	c := e.Clone()
 	c.Created, c.Updated, c.DecayAt = time.Time{}, time.Time{}, time.Time{}
 	delete(c.Fields, FieldRatifiedAt)
+	if list, ok := evidenceOf(c); ok {
+		bare := make([]any, len(list))
+		for i, v := range list {
+			bare[i] = Evidence{ID: v.ID, Type: v.Type}.element()
+		}
+		c.set(FieldEvidence, bare)
+	}
 	document, err := c.encode()
 	if err != nil {
 		return "", err

@@ -3,6 +3,11 @@ package soma
 import (
 	"context"
 	"errors"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/stratamem/strata/storage"
 )
 
 // Cited is a piece of evidence with what is there of it.
@@ -21,10 +26,12 @@ func (s *Store) Evidence(ctx context.Context, id string) (*Entity, []Cited, erro
 	var list []Cited
 	for _, v := range e.Evidence() {
 		c := Cited{Evidence: v}
-		switch there, err := s.Read(ctx, v.ID); {
-		case err == nil:
-			c.Entity, c.Changed = there, v.Digest != "" && v.Digest != bodyDigest(there)
-		case !errors.Is(err, ErrNotFound):
+		there, err := s.Read(ctx, v.ID)
+		if err == nil {
+			c.Entity = there
+			c.Changed, err = s.changedSince(ctx, e, v, there)
+		}
+		if err != nil && !errors.Is(err, ErrNotFound) {
 			return nil, nil, err
 		}
 		list = append(list, c)
@@ -32,46 +39,128 @@ func (s *Store) Evidence(ctx context.Context, id string) (*Entity, []Cited, erro
 	return e, list, nil
 }
 
-// cite notes the digests of what an entity cites, of what the actor sees.
-func (w *Writer) cite(ctx context.Context, e *Entity) error {
+// cite notes the digests of what an entity cites, as it is now and as the actor
+// sees it, in the place of those that the author brought. What an earlier version
+// of the entity cites keeps its digest, so that what has changed since shows.
+func (w *Writer) cite(ctx context.Context, e, before *Entity) error {
 	list, ok := evidenceOf(e)
 	if !ok {
-		return nil // validate says so
+		return nil // validate says so, where it is wanted
+	}
+	had := make(map[string]string)
+	if before != nil {
+		for _, v := range before.Evidence() {
+			sum, err := w.s.cited(ctx, before, v)
+			if err != nil {
+				return err
+			}
+			had[v.ID] = sum
+		}
 	}
 	out := make([]any, len(list))
 	for i, v := range list {
-		if v.Digest == "" {
+		if v.Digest = had[v.ID]; v.Digest == "" {
 			there, err := w.lookup(ctx, v.ID)
 			if err == nil {
-				v.Digest = bodyDigest(there.Entity)
+				v.Digest = there.citation()
 			} else if !errors.Is(err, ErrNotFound) {
 				return err
 			}
 		}
-		element := map[string]any{"id": v.ID}
-		if v.Type != "" {
-			element["type"] = v.Type
-		}
-		if v.Digest != "" {
-			element["digest"] = v.Digest
-		}
-		out[i] = element
+		out[i] = v.element()
 	}
 	e.set(FieldEvidence, out)
 	return nil
 }
 
-// bodyDigest is the digest of what an entity says, which a move to the archive
-// does not change.
-func bodyDigest(e *Entity) string {
-	c := &Entity{Type: e.Type, ID: e.ID, Name: e.Name, Body: e.Body}
-	document, err := c.encode()
-	if err != nil { // texts always have a form
-		panic(err)
+// element is the form of a piece of evidence in a document.
+func (v Evidence) element() map[string]any {
+	m := map[string]any{"id": v.ID}
+	if v.Type != "" {
+		m["type"] = v.Type
 	}
-	sum, err := digest(document)
+	if v.Digest != "" {
+		m["digest"] = v.Digest
+	}
+	return m
+}
+
+// citationForm begins the digest of what is cited. Digests without it are of the
+// name and the body alone, and older.
+const citationForm = "v2:"
+
+// citation is the digest of all that an entity says to who relies on it: its
+// fields, links and body. A move to the archive, the timer of decay and the marks
+// of a promotion do not change it; a rejection does, and a retirement.
+func (e *Entity) citation() string {
+	c := e.Clone()
+	c.Layer, c.SourceWorker = "", ""
+	c.Created, c.Updated, c.DecayAt = time.Time{}, time.Time{}, time.Time{}
+	maps.DeleteFunc(c.Fields, func(field string, value any) bool {
+		against := field == fieldRetiredAt || field == FieldProposalStatus && value == Rejected
+		return Reserved(field) != "" && !against
+	})
+	return citationForm + c.Digest()
+}
+
+// changedSince tells whether evidence is no longer what it was when it was cited.
+func (s *Store) changedSince(ctx context.Context, citing *Entity, v Evidence, there *Entity) (bool, error) {
+	sum, err := s.cited(ctx, citing, v)
+	switch {
+	case err != nil || sum == "":
+		return false, err
+	case strings.HasPrefix(sum, citationForm):
+		return sum != there.citation(), nil
+	}
+	return !olderCitation(there, sum), nil
+}
+
+// cited returns the digest of what was cited. In the place of an older one, which
+// is blind to all but the name and the body, it is that of what the history has:
+// the version when what cites it was made, for older digests were made then alone,
+// or the first one. Where the history has none with the older digest, that stays.
+func (s *Store) cited(ctx context.Context, citing *Entity, v Evidence) (string, error) {
+	if v.Digest == "" || strings.HasPrefix(v.Digest, citationForm) {
+		return v.Digest, nil
+	}
+	key, err := s.pastKey(ctx, v.ID)
+	if errors.Is(err, ErrNotFound) {
+		return v.Digest, nil
+	}
 	if err != nil {
-		panic(err)
+		return "", err
 	}
-	return sum
+	var was *Entity
+	for version, err := range s.versions(ctx, key, &storage.ScanOptions{Reverse: true}) {
+		if err != nil {
+			return "", err
+		}
+		if version.Entity != nil {
+			was = version.Entity
+		}
+		if !version.At.After(citing.Created) {
+			break
+		}
+	}
+	if was == nil || !olderCitation(was, v.Digest) {
+		return v.Digest, nil
+	}
+	return was.citation(), nil
+}
+
+// olderCitation tells whether an older digest is that of an entity's name and
+// body. A newline at the end of the body is the file's today, and was the body's.
+func olderCitation(e *Entity, sum string) bool {
+	body := strings.TrimSuffix(e.Body, "\n")
+	for _, body := range []string{e.Body, body, body + "\n"} {
+		c := &Entity{Type: e.Type, ID: e.ID, Name: e.Name, Body: body}
+		document, err := c.encode()
+		if err != nil {
+			return false
+		}
+		if got, err := digest(document); err == nil && got == sum {
+			return true
+		}
+	}
+	return false
 }

@@ -192,7 +192,7 @@ func (w *Writer) canonOf(ctx context.Context, e *stored) (*Entity, error) {
 	canon.set(FieldRatifiedBy, w.actor.Name)
 	canon.set(FieldRatifiedAt, formatTime(w.s.now()))
 	canon.set(FieldOrigin, e.ID)
-	return canon, nil
+	return canon, w.cite(ctx, canon, e.Entity) // what a file cites has no digests yet
 }
 
 // promote plans that a proposal becomes a canon entry.

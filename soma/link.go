@@ -26,7 +26,7 @@ type Link struct {
 type Evidence struct {
 	ID     string `json:"id"`
 	Type   string `json:"type,omitempty"`
-	Digest string `json:"digest,omitempty"` // of the document when it was cited
+	Digest string `json:"digest,omitempty"` // of what it said when it was cited; the store sets it
 }
 
 // The types of links that are not of Relate.

@@ -54,7 +54,8 @@ func (w *Writer) Limit(n int) *Writer {
 // proposal_status; an id that is missing is the slug of the name, cut at 120
 // bytes, with a number if others have that.
 //
-// The same entity again, equal but for its times, is no error and changes nothing. Another one with the id is [ErrExists],
+// The same entity again, equal but for its times and the digests of what it
+// cites, is no error and changes nothing. Another one with the id is [ErrExists],
 // also where its team is one that the actor does not see: ids are of all.
 func (w *Writer) Create(ctx context.Context, e *Entity) (*Entity, error) {
 	c := e.Clone()
@@ -73,7 +74,7 @@ func (w *Writer) Create(ctx context.Context, e *Entity) (*Entity, error) {
 	if c.Layer == Emerging {
 		c.set(FieldProposalStatus, Pending)
 	}
-	if err := w.cite(ctx, c); err != nil {
+	if err := w.cite(ctx, c, nil); err != nil {
 		return nil, fmt.Errorf("create entity: %w", err)
 	}
 	derived := c.ID == ""
@@ -146,6 +147,9 @@ func (w *Writer) Update(ctx context.Context, id string, fields map[string]any) (
 		next, err := merge(e.Entity, patch)
 		if err == nil {
 			err = cmp.Or(w.actor.keep(e.Entity, next), w.actor.moves(e.Entity, next))
+		}
+		if _, ok := fields[FieldEvidence]; ok && err == nil {
+			err = w.cite(ctx, next, e.Entity)
 		}
 		if err != nil {
 			return nil, err
