@@ -29,6 +29,7 @@ type Guidance = struct {
 	Name, Text string
 	Proposed   bool    // nobody has decided on it
 	Confidence float64 // of a proposal, in [0, 1]
+	Unsure     bool    // a proposal that says no confidence, or none in [0, 1]
 }
 
 // Happening is something that an agent did. ID is the same for the same.
@@ -167,7 +168,10 @@ func recallGuidance(store KnowledgeStore, layer string, topK int, nothing string
 // guide shows what is known, and what is a mere proposal.
 func guide(g Guidance) projection.Item {
 	text := line(g.Name+": "+g.Text, 1500)
-	if g.Proposed {
+	switch {
+	case g.Proposed && g.Unsure:
+		text = "[proposed, not decided; of no known confidence] " + text
+	case g.Proposed:
 		text = fmt.Sprintf("[proposed, not decided; confidence %.2f] %s", g.Confidence, text)
 	}
 	return item(text, g.Key)

@@ -75,6 +75,9 @@ func TestKnowledge(t *testing.T) {
 		k.propose("Back off", "", "Wait twice as long before each retry.", "anna")
 		k.propose("Cache more", "", "Keep answers for a minute.", "")
 		k.propose("Blue rule", "blue", "Only for the blue team.", "anna")
+		if err := store.Set(t.Context(), "policy/by-hand", []byte(`{"name":"By hand","layer":"emerging","decay_at":"2099-01-01T00:00:00.000Z","confidence_score":9,"evidence_links":[],"body":"Trust me."}`)); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := k.s.As(soma.Worker("team-context")).Create(t.Context(), &soma.Entity{
 			Type: "insight", Name: "Cutover", Layer: soma.Working, Team: "red", Body: "We move on Sunday.", DecayAt: k.s.ComputeL2DecayAt(begin.AddDate(1, 0, 0)),
 		}); err != nil {
@@ -88,7 +91,8 @@ func TestKnowledge(t *testing.T) {
 		if got := band(view, projection.BandAnchor); !strings.Contains(got, "Back off\nWait twice as long") || strings.Contains(got, "Cache") || strings.Contains(got, "Blue") {
 			t.Errorf("anchored:\n%s", got)
 		}
-		if got := band(view, projection.BandLive); !strings.Contains(got, "[proposed, not decided; confidence 0.80] Cache more") || !strings.Contains(got, "Cutover: We move on Sunday.") || strings.Contains(got, "Blue") {
+		if got := band(view, projection.BandLive); !strings.Contains(got, "[proposed, not decided; confidence 0.80] Cache more") ||
+			strings.Index(got, "[proposed, not decided; of no known confidence] By hand: Trust me.") < strings.Index(got, "Cache more") || !strings.Contains(got, "Cutover: We move on Sunday.") || strings.Contains(got, "Blue") {
 			t.Errorf("live:\n%s", got)
 		}
 		if note := c.note("knowledge-archive"); !strings.Contains(note, "nothing that happened") {

@@ -14,6 +14,7 @@ type (
 		Name, Text string
 		Proposed   bool
 		Confidence float64
+		Unsure     bool
 	}
 	happening = struct {
 		ID, Type, Name, Status, Team, Body string
@@ -48,7 +49,7 @@ func (s *Store) Guide(ctx context.Context, layer, team, query string, limit int)
 	}
 	var out []guidance
 	for _, g := range list {
-		out = append(out, guidance{g.Key(), g.Name, g.Body, g.Layer == Emerging, g.Confidence})
+		out = append(out, guide(g.Entity))
 	}
 	return out, nil
 }
@@ -62,20 +63,24 @@ func (s *Store) rules(ctx context.Context, team, query string, limit int) ([]gui
 		if err != nil {
 			return nil, err
 		}
-		g := guidance{Key: e.Key(), Name: e.Name, Text: e.Body}
-		switch {
-		case holds(e):
-		case e.Layer == Emerging && e.proposalStatus() == Pending:
-			g.Proposed = true
-			g.Confidence, _ = e.Number(FieldConfidence)
-		default:
+		if !holds(e) && (e.Layer != Emerging || e.proposalStatus() != Pending) {
 			continue
 		}
-		if out = append(out, g); len(out) == limit {
+		if out = append(out, guide(e)); len(out) == limit {
 			break
 		}
 	}
 	return out, nil
+}
+
+// guide is what an entity says to an agent.
+func guide(e *Entity) guidance {
+	g := guidance{Key: e.Key(), Name: e.Name, Text: e.Body}
+	if g.Proposed = e.Layer == Emerging; g.Proposed {
+		c, ok := e.Confidence()
+		g.Confidence, g.Unsure = c, !ok
+	}
+	return g
 }
 
 // floor is the least of what a query asks for that an entity must have to be put

@@ -343,3 +343,54 @@ func TestWhoDecays(t *testing.T) {
 		w.same("decayed by a person", got, soma.Decayed{Moved: []string{"insight/plan", "insight/idea"}})
 	})
 }
+
+// A confidence that is none comes last and is shown as none, wherever proposals
+// are listed.
+func TestConfidenceOfFiles(t *testing.T) {
+	onHandAndMem(t, func(w *world) {
+		w.create(synthesizer, w.proposed("sure", 1))
+		w.create(synthesizer, w.proposed("thin", 0))
+		for i, c := range []string{`7`, `1.0000001`, `-0.1`, `1e400`, `-1e400`, `"1"`, `"NaN"`, `true`, `[1]`, `null`, ``} {
+			field := `"confidence_score":` + c + `,`
+			if c == "" {
+				field = ""
+			}
+			w.check(w.db.Set(w.Context(), fmt.Sprintf("insight/bad-%02d", i), []byte(
+				`{"name":"bad","layer":"emerging","status":"active","source_worker":"x","decay_at":"2027-01-01T00:00:00.000Z",`+field+`"evidence_links":[],"body":"of proposals"}`)))
+		}
+		want := []string{"sure", "thin"}
+		for i := range 11 {
+			want = append(want, fmt.Sprintf("bad-%02d", i))
+		}
+		var pending []string
+		list, err := w.Pending(w.Context())
+		w.check(err)
+		for _, e := range list {
+			pending = append(pending, e.ID)
+			if c, ok := e.Confidence(); ok != (e.Name != "bad") || !(c >= 0 && c <= 1) {
+				w.Errorf("%s has the confidence %g, %t", e.ID, c, ok)
+			}
+		}
+		w.same("pending", pending, want)
+		w.same("advice", w.consult(soma.Advise, ""), want)
+		advice, err := w.Consult(w.Context(), soma.Advise, soma.Query{})
+		w.check(err)
+		for _, g := range advice {
+			if !(g.Confidence >= 0 && g.Confidence <= 1) || g.Name == "bad" && g.Confidence != 0 {
+				w.Errorf("%s counts for %g", g.ID, g.Confidence)
+			}
+		}
+		for _, layer := range []string{"emerging", "rules"} {
+			list, err := w.Guide(w.Context(), layer, "", "proposals", 100)
+			w.check(err)
+			if len(list) < 11 {
+				w.Errorf("%s guides by %d", layer, len(list))
+			}
+			for _, g := range list {
+				if !(g.Confidence >= 0 && g.Confidence <= 1) || g.Unsure != (g.Name == "bad") {
+					w.Errorf("%s: %s has %g, %t", layer, g.Key, g.Confidence, g.Unsure)
+				}
+			}
+		}
+	})
+}

@@ -26,11 +26,11 @@ type Guidance struct {
 	*Entity
 	SourceLayer    Layer   `json:"source_layer"`
 	SemanticWeight string  `json:"semantic_weight"`      // mandatory, advisory, contextual, historical
-	Confidence     float64 `json:"confidence,omitempty"` // of advice, in [0, 1]
+	Confidence     float64 `json:"confidence,omitempty"` // of advice, in [0, 1]; 0 if it says none, see [Entity.Confidence]
 }
 
 // Consult returns what holds for a team on an intent: the strongest layer first,
-// then advice by confidence, and the rest the newest first. It changes nothing,
+// then advice by confidence, what says none last, and the rest the newest first. It changes nothing,
 // takes no lock, and never shows a team what another team's is. q narrows it by
 // type, status, tag, text, times and limit, which counts for each layer; its
 // Team is the team that asks.
@@ -83,7 +83,7 @@ func (s *Store) consult(ctx context.Context, layer Layer, q Query) ([]Guidance, 
 		}
 		g := Guidance{Entity: e, SourceLayer: layer, SemanticWeight: weights[layer]}
 		if layer == Emerging {
-			g.Confidence, _ = e.Number(FieldConfidence)
+			g.Confidence, _ = e.Confidence()
 		}
 		if list = append(list, g); q.Text != "" && len(list) == limit {
 			break

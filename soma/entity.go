@@ -126,6 +126,16 @@ func (e *Entity) Number(field string) (float64, bool) {
 	return 0, false
 }
 
+// Confidence returns the confidence of a proposal, and false if it says none that
+// is a number from 0 to 1, as in a file that a person wrote.
+func (e *Entity) Confidence() (float64, bool) {
+	c, ok := e.Number(FieldConfidence)
+	if !ok || !(c >= 0 && c <= 1) { // NaN is neither
+		return 0, false
+	}
+	return c, true
+}
+
 // Time returns a field of Fields that is a time, or the zero time.
 func (e *Entity) Time(field string) time.Time {
 	t, _ := parseTime(e.Text(field))

@@ -56,7 +56,7 @@ func (e *Entity) proposalStatus() string {
 }
 
 // Pending returns the proposals that wait for a person, the most confident
-// first, of equals the oldest. It reads the emerging layer alone.
+// first, of equals the oldest; last what has no confidence from 0 to 1. It reads the emerging layer alone.
 func (s *Store) Pending(ctx context.Context) ([]*Entity, error) {
 	var list []*Entity
 	for e, err := range s.find(ctx, map[string]string{"layer": string(Emerging)}, "", 0) {
@@ -72,8 +72,14 @@ func (s *Store) Pending(ctx context.Context) ([]*Entity, error) {
 }
 
 func byConfidence(a, b *Entity) int {
-	x, _ := a.Number(FieldConfidence)
-	y, _ := b.Number(FieldConfidence)
+	x, ok := a.Confidence()
+	if !ok {
+		x = -1 // what says none that is one comes last
+	}
+	y, ok := b.Confidence()
+	if !ok {
+		y = -1
+	}
 	return cmp.Or(cmp.Compare(y, x), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 

@@ -2,7 +2,6 @@ package soma
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/stratamem/strata/storage"
@@ -188,7 +187,7 @@ func ValidateLayerFields(e *Entity) error {
 			return fault("team_id", "layer working wants a team")
 		}
 	case Emerging:
-		if c, ok := e.Number(FieldConfidence); !ok || math.IsNaN(c) || c < 0 || c > 1 {
+		if _, ok := e.Confidence(); !ok {
 			return fault(FieldConfidence, "layer emerging wants a number from 0 to 1")
 		}
 		if _, ok := evidenceOf(e); !ok {

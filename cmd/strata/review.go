@@ -111,7 +111,7 @@ func citedText(c *soma.Cited) string {
 }
 
 func (p *petition) confidence() string {
-	if c, ok := p.entity.Number(soma.FieldConfidence); ok {
+	if c, ok := p.entity.Confidence(); ok {
 		return fmt.Sprintf("%.2f", c)
 	}
 	return "   -"

@@ -182,7 +182,7 @@ func (t *team) propose(ctx context.Context, evidence []any) (rule *soma.Entity, 
 	}
 	var lines []string
 	for _, e := range list {
-		confidence, _ := e.Number(soma.FieldConfidence)
+		confidence, _ := e.Confidence()
 		lines = append(lines, fmt.Sprintf("pending %.1f %s, %s", confidence, e.Name, plural(len(e.Evidence()), "piece of evidence", "pieces of evidence")))
 	}
 	return rule, t.say(ctx, "A worker counts failures and proposes; nothing it writes is more than a proposal", lines...)
