@@ -22,6 +22,11 @@ import (
 //	---
 //	The text of the field body, byte for byte.
 //
+// The newline at the end of the file is the file's, and not the body's: editors add
+// it where it is missing. One is added and one taken away; a file without
+// it has all of its body. Where the lines of the file end in CR and LF, that is
+// the newline.
+//
 // One field is one line: the name, plain or in double quotes, a colon and a
 // space, and the value. Strings are plain, or in double quotes where they would
 // read as something else in any version of YAML; numbers keep their literal;
@@ -76,7 +81,10 @@ func encode(key string, document []byte, cut bool, prev *file) []byte {
 		out = append(out, prev.tail...)
 	}
 	out = append(out, fence+"\n"...)
-	return append(out, below...)
+	if len(below) > 0 {
+		out = append(append(out, below...), '\n')
+	}
+	return out
 }
 
 // appendKept appends the fields that the file had before, in its order, and
@@ -247,13 +255,14 @@ func decode(content []byte, cut bool) (*file, error) {
 		return nil, err
 	}
 	f := &file{body: body}
-	switch {
-	case ok:
-		if err := f.read(matter); err != nil {
-			return nil, err
-		}
-	case isConflict(content):
-		return nil, noDocument("the file has an unresolved merge conflict")
+	if ok {
+		err = f.read(matter)
+	}
+	if (err != nil || !ok) && isConflict(content) { // over the fence, or around it
+		err = noDocument("the file has an unresolved merge conflict")
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := f.settle(cut); err != nil {
 		return nil, err
@@ -328,14 +337,24 @@ func (f *file) settle(cut bool) error {
 func cutMatter(content []byte) (matter, body []byte, ok bool, err error) {
 	line, rest, more := cutLine(content)
 	if !more || !isFence(line) {
-		return nil, content, false, nil
+		return nil, cutNewline(content, true), false, nil
 	}
 	for start, at := len(content)-len(rest), len(content)-len(rest); more; at = len(content) - len(rest) {
 		if line, rest, more = cutLine(content[at:]); isFence(line) {
-			return content[start:at], rest, true, nil
+			windows := bytes.HasSuffix(content[:len(content)-len(rest)], []byte("\r\n"))
+			return content[start:at], cutNewline(rest, windows), true, nil
 		}
 	}
 	return nil, nil, false, noDocument("the front matter has no end: a line with --- is missing")
+}
+
+// cutNewline takes away the newline at the end of a file.
+func cutNewline(body []byte, windows bool) []byte {
+	body, ok := bytes.CutSuffix(body, []byte("\n"))
+	if ok && windows {
+		body = bytes.TrimSuffix(body, []byte("\r"))
+	}
+	return body
 }
 
 // cutLine returns the first line without its end, and whether one follows.

@@ -190,14 +190,20 @@ var byOthers = []struct{ name, file, want, refused string }{
 	{name: "single quotes", file: "---\na: 'it''s'\n'b c': ''\n---\n", want: `{"a":"it's","b c":""}`},
 	{name: "timestamp", file: "---\nday: 2024-01-02\nat: 2024-01-02 03:04:05\nz: 2024-01-02T03:04:05.5+01:00\n---\n",
 		want: `{"day":"2024-01-02","at":"2024-01-02 03:04:05","z":"2024-01-02T03:04:05.5+01:00"}`},
-	{name: "CRLF", file: "---\r\na: b\r\nl:\r\n  - c\r\n---\r\ntext\r\nmore\r\n", want: `{"a":"b","l":["c"],"body":"text\r\nmore\r\n"}`},
+	{name: "CRLF", file: "---\r\na: b\r\nl:\r\n  - c\r\n---\r\ntext\r\nmore\r\n", want: `{"a":"b","l":["c"],"body":"text\r\nmore"}`},
 	{name: "BOM", file: "\ufeff---\na: b\n---\ntext", want: `{"a":"b","body":"text"}`},
-	{name: "fence in body", file: "---\na: b\n---\ntext\n---\nc: d\n---\n", want: `{"a":"b","body":"text\n---\nc: d\n---\n"}`},
+	{name: "fence in body", file: "---\na: b\n---\ntext\n---\nc: d\n---\n", want: `{"a":"b","body":"text\n---\nc: d\n---"}`},
 	{name: "fence in values", file: "---\na: |\n  x\n  ---\n  y\nb: \"---\"\n---\n", want: `{"a":"x\n---\ny\n","b":"---"}`},
 	{name: "fence with spaces", file: "---  \na: b\n--- \ntext", want: `{"a":"b","body":"text"}`},
+	{name: "no newline at the end", file: "---\na: b\n---\ntext", want: `{"a":"b","body":"text"}`},
+	{name: "newline at the end", file: "---\na: b\n---\ntext\n", want: `{"a":"b","body":"text"}`},
+	{name: "newlines at the end", file: "---\na: b\n---\ntext\n\n\n", want: `{"a":"b","body":"text\n\n"}`},
+	{name: "CR at the end of the body", file: "---\na: b\n---\ntext\r\n", want: `{"a":"b","body":"text\r"}`},
+	{name: "CRLF without front matter", file: "text\r\nmore\r\n", want: `{"body":"text\r\nmore"}`},
+	{name: "nothing but a newline", file: "---\na: b\n---\n\n", want: `{"a":"b"}`},
 	{name: "no last line end", file: "---\na: b\n---", want: `{"a":"b"}`},
-	{name: "no front matter", file: "# Title\n\ntext\n", want: `{"body":"# Title\n\ntext\n"}`},
-	{name: "rule at the top", file: "----\ntext\n", want: `{"body":"----\ntext\n"}`},
+	{name: "no front matter", file: "# Title\n\ntext\n", want: `{"body":"# Title\n\ntext"}`},
+	{name: "rule at the top", file: "----\ntext\n", want: `{"body":"----\ntext"}`},
 	{name: "empty file", file: "", want: `{}`},
 	{name: "empty front matter", file: "---\n---\ntext", want: `{"body":"text"}`},
 	{name: "comments", file: "---\n# about\na: b # why\n\n# end\n---\n", want: `{"a":"b"}`},
@@ -213,7 +219,7 @@ var byOthers = []struct{ name, file, want, refused string }{
 	{name: "names", file: "---\n1: a\ntrue: b\nmy name: c\n\"q\\\"\": d\nÜ: e\n---\n", want: `{"1":"a","true":"b","my name":"c","q\"":"d","Ü":"e"}`},
 	{name: "string tag", file: "---\na: !!str 12\n---\n", want: `{"a":"12"}`},
 	{name: "links", file: "---\nrelated: \"[[Other note]]\"\nurl: https://example.org/a?b=c#d\n---\nSee [[Other note]].\n",
-		want: `{"related":"[[Other note]]","url":"https://example.org/a?b=c#d","body":"See [[Other note]].\n"}`},
+		want: `{"related":"[[Other note]]","url":"https://example.org/a?b=c#d","body":"See [[Other note]]."}`},
 	{name: "bare link", file: "---\nrelated: [[Other note]]\n---\n", want: `{"related":[["Other note"]]}`},
 	{name: "large field", file: "---\na: '" + strings.Repeat("x ", 1<<19) + "y'\n---\n", want: `{"a":"` + strings.Repeat("x ", 1<<19) + `y"}`},
 	{name: "body where there was none", file: "---\nbody: \"\"\n---\ntext", want: `{"body":"text"}`},
@@ -223,6 +229,8 @@ var byOthers = []struct{ name, file, want, refused string }{
 	{name: "two bodies", file: "---\nbody: x\n---\ntext", refused: "body"},
 	{name: "no end", file: "---\na: b\ntext\n", refused: "no end"},
 	{name: "conflict in front matter", file: "---\n<<<<<<< HEAD\na: b\n=======\na: c\n>>>>>>> theirs\n---\ntext", refused: "merge conflict"},
+	{name: "conflict over the fence", file: "---\na: b\n<<<<<<< HEAD\nc: d\n---\ntext\n=======\nc: e\n---\nmore\n>>>>>>> theirs\n", refused: "merge conflict"},
+	{name: "conflict with its base", file: "---\n<<<<<<< HEAD\na: b\n||||||| base\na: a\n=======\na: c\n>>>>>>> theirs\n---\ntext", refused: "merge conflict"},
 	{name: "conflict around front matter", file: "<<<<<<< HEAD\n---\na: b\n---\n=======\n---\na: c\n---\n>>>>>>> theirs\n", refused: "merge conflict"},
 	{name: "merge key", file: "---\na: &x {b: 1}\nc:\n  <<: *x\n---\n", refused: "merge"},
 	{name: "tag", file: "---\na: !thing b\n---\n", refused: "tag"},
@@ -240,7 +248,7 @@ var byOthers = []struct{ name, file, want, refused string }{
 func TestUpdateKeeps(t *testing.T) {
 	const before = "---\n# who\nreviewer: 'Bob'   # the tall one\ntags:\n  - a\n  - b\nstatus: draft\nold: x\n# the end\n---\ntext\n"
 	got, err := vault.Update("doc/a", []byte(before), []byte(`{"new":1,"status":"active","tags":["a","b"],"body":"other","reviewer":"Bob"}`))
-	const want = "---\n# who\nreviewer: 'Bob'   # the tall one\ntags:\n  - a\n  - b\nstatus: active\nnew: 1\n# the end\n---\nother"
+	const want = "---\n# who\nreviewer: 'Bob'   # the tall one\ntags:\n  - a\n  - b\nstatus: active\nnew: 1\n# the end\n---\nother\n"
 	if err != nil || string(got) != want {
 		t.Errorf("%v\n%s", err, got)
 	}
