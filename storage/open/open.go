@@ -23,6 +23,9 @@ import (
 type Options struct {
 	Durability storage.Durability // of the writes; mem has none
 	ReadOnly   bool               // refuse writes; mem ignores it
+	// Files are the namespaces of records that a vault keeps as files, for
+	// example "_governance/"; see [vault.Options]. Others ignore it.
+	Files []string
 }
 
 const known = `"bolt:FILE", "badger:DIR", "vault:DIR" and "mem:"`
@@ -60,7 +63,7 @@ func Open(ctx context.Context, spec string, opts *Options) (storage.Adapter, err
 	case scheme == "vault" && where == "":
 		return nil, unknown(`"vault:" needs a directory: use "vault:notes"`)
 	case scheme == "vault":
-		s, err := vault.Open(ctx, where, &vault.Options{Durability: opts.Durability, ReadOnly: opts.ReadOnly})
+		s, err := vault.Open(ctx, where, &vault.Options{Durability: opts.Durability, ReadOnly: opts.ReadOnly, Files: opts.Files})
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package open_test
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,6 +37,23 @@ func TestOpen(t *testing.T) {
 		if err := a.Set(t.Context(), "_a", nil); !errors.Is(err, storage.ErrReadOnly) {
 			t.Errorf("%s: Set: %v", spec, err)
 		}
+	}
+}
+
+// TestOpenFiles: records of a namespace are files where the engine has such.
+func TestOpenFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, spec := range []string{"mem:", "bolt:" + filepath.Join(dir, "db"), "badger:" + filepath.Join(dir, "badger"), "vault:" + filepath.Join(dir, "vault")} {
+		a, err := open.Open(t.Context(), spec, &open.Options{Files: []string{"_governance/"}})
+		if err != nil {
+			t.Fatalf("Open %q: %v", spec, err)
+		}
+		if err := errors.Join(a.Set(t.Context(), "_governance/a/b", []byte("x")), a.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "vault/_governance/a/b.rec")); err != nil || string(text) != "x" {
+		t.Errorf("the record's file has %q, %v", text, err)
 	}
 }
 

@@ -158,8 +158,10 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"other files", notes, storage.ErrFormat},
 		{"a file", file, storage.ErrFormat},
-		{"newer", made(map[string]string{"_data/vault.json": `{"format":"strata-vault","version":2}`}), storage.ErrNewer},
-		{"newer index", made(map[string]string{"_index.json": `{"format":"strata-vault-index","version":2,"segment":1,"at":16,"fields":[],"documents":{` + "\n}}\n"}), storage.ErrNewer},
+		{"newer", made(map[string]string{"_data/vault.json": `{"format":"strata-vault","version":3}`}), storage.ErrNewer},
+		{"newer index", made(map[string]string{"_index.json": `{"format":"strata-vault-index","version":3,"segment":1,"at":16,"fields":[],"documents":{` + "\n}}\n"}), storage.ErrNewer},
+		{"newer marker", made(map[string]string{"_vault.json": `{"format":"strata-vault","version":3}`}), storage.ErrNewer},
+		{"marker of another", made(map[string]string{"_vault.json": "<<<<<<< HEAD\n"}), storage.ErrFormat},
 		{"other format", made(map[string]string{"_data/vault.json": `{"format":"other"}`}), storage.ErrFormat},
 		{"no JSON", made(map[string]string{"_data/vault.json": `x`}), storage.ErrFormat},
 	} {

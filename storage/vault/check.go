@@ -74,11 +74,16 @@ func checkState(v view) (faults []storage.Fault) {
 		}
 		d := it.doc
 		path := d.path(v.root)
+		if !storage.IsDocument(key) {
+			records++
+		}
 		if d.bad != "" {
 			add(d.fault(key, v.root))
 			return true
 		}
-		docs++
+		if storage.IsDocument(key) {
+			docs++
+		}
 		text, err := v.text(d)
 		if err != nil || digestOf(text) != d.digest {
 			if info, err := os.Lstat(path); err != nil || statOf(info) != d.stat {
@@ -94,6 +99,9 @@ func checkState(v view) (faults []storage.Fault) {
 			if _, ok := v.st.index.Get(entry); !ok {
 				add(storage.Fault{Key: key, Path: path, Reason: "the document is missing from the index", Repair: repairIndex})
 			}
+		}
+		if !storage.IsDocument(key) {
+			return true
 		}
 		if f, err := decode(text, isCut(d.dir) || isCut(d.name)); err == nil && isConflict(f.body) {
 			add(storage.Fault{Key: key, Path: path, Reason: "the body has the marks of a merge conflict", Repair: "edit the file"})

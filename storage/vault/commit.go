@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stratamem/strata/storage"
@@ -53,11 +54,14 @@ func (s *Store) request(ctx context.Context, ops []storage.Op) *request {
 	r := &request{ctx: ctx, ops: ops}
 	for i := range ops {
 		op := &ops[i]
-		if op.Delete || !storage.IsDocument(op.Key) || s.peek(op.Key) != nil {
+		if op.Delete || !s.filed(op.Key) || s.peek(op.Key) != nil {
 			continue
 		}
-		_, _, cut := fileOf(op.Key)
-		st := &staged{text: encode(op.Key, op.Value, cut, nil)}
+		st := &staged{text: op.Value}
+		if storage.IsDocument(op.Key) {
+			_, _, cut := fileOf(op.Key)
+			st.text = encode(op.Key, op.Value, cut, nil)
+		}
 		st.digest = digestOf(st.text)
 		var err error
 		if st.temp, st.stat, err = s.writeTemp(st.text); err != nil {
@@ -176,18 +180,20 @@ type plan struct {
 
 // target is one key of a plan, as it was and as it is to be.
 type target struct {
-	key string
-	was item
-	// A document: its file, which may have a name of its own.
+	key   string
+	was   item
+	filed bool
+	// A document, or a record that is a file: its file, which may have a name of
+	// its own.
 	dir, name string
 	text      []byte // of the file as it is to be
 	digest    digest // zero if there is to be none
 	document  []byte
-	prev      *file // the file as it is so far, once it was read
+	prev      *file // of a document: the file as it is so far, once it was read
 	bad       bool  // and what is there is no document
 	changed   bool
 	staged    *staged
-	// A record.
+	// A record in the log.
 	value []byte
 	seq   uint64 // 0 if there is to be none
 }
@@ -207,9 +213,8 @@ func (p *plan) target(key string) *target {
 		return t
 	}
 	s := p.s
-	t := &target{key: key}
-	document := storage.IsDocument(key)
-	if document {
+	t := &target{key: key, filed: s.filed(key)}
+	if t.filed {
 		t.dir, t.name, _ = fileOf(key)
 		if d := s.peek(key); d != nil {
 			t.dir, t.name = d.dir, d.name
@@ -222,7 +227,7 @@ func (p *plan) target(key string) *target {
 	s.mu.RLock()
 	t.was, _ = s.now.items.Get(key)
 	s.mu.RUnlock()
-	if document && t.was.doc != nil {
+	if t.filed && t.was.doc != nil {
 		t.digest, t.bad = t.was.doc.digest, t.was.doc.bad != ""
 	}
 	t.seq = t.was.seq
@@ -234,7 +239,7 @@ func (p *plan) target(key string) *target {
 func (t *target) exists() bool { return t.seq != 0 || t.digest != (digest{}) || t.bad }
 
 func (t *target) version() storage.Version {
-	if storage.IsDocument(t.key) {
+	if t.filed {
 		if t.digest == (digest{}) && !t.bad {
 			return ""
 		}
@@ -282,7 +287,7 @@ func (p *plan) make(r *request) error {
 			p.events = append(p.events, storage.Event{Kind: kind, Key: op.Key})
 		}
 		switch {
-		case !storage.IsDocument(op.Key):
+		case !t.filed:
 			p.seq++
 			t.value, t.seq = op.Value, p.seq
 			if op.Delete {
@@ -304,9 +309,17 @@ func (p *plan) make(r *request) error {
 	return nil
 }
 
-// put plans a document's new text.
+// put plans the new text of a file.
 func (p *plan) put(t *target, document []byte, st *staged) error {
 	before, bad := t.digest, t.bad
+	if !storage.IsDocument(t.key) {
+		t.text, t.digest, t.bad, t.staged = document, digestOf(document), false, st
+		if t.digest == before && !bad {
+			return nil
+		}
+		t.changed = true
+		return p.meet(t, nil)
+	}
 	m := Mutation{Op: "update"}
 	if !t.exists() {
 		m.Op = "create"
@@ -380,8 +393,13 @@ func (f *file) changed(document []byte) []string {
 	return names
 }
 
-// remove plans the end of a document.
+// remove plans the end of a file.
 func (p *plan) remove(t *target) error {
+	if !storage.IsDocument(t.key) {
+		t.changed = true
+		t.text, t.digest, t.staged, t.bad = nil, digest{}, nil, false
+		return p.meet(t, nil)
+	}
 	if err := p.readPrev(t); err != nil {
 		return err
 	}
@@ -400,20 +418,14 @@ func (p *plan) remove(t *target) error {
 func (p *plan) note(t *target, m Mutation, before digest, document []byte) error {
 	kind, id := split(t.key)
 	m.Type, m.ID, m.Actor, m.Time = kind, id, p.actor, time.Unix(0, p.time).UTC()
-	if d := t.was.doc; d != nil && d.unseen {
-		lost, err := p.s.keep(d, p.time)
-		if err != nil {
-			return err
-		}
+	err := p.meet(t, func(d *doc, lost string) error {
 		met := m
 		met.Op, met.Actor, met.Lost, met.Fields = "update", ActorHand, lost, nil
 		met.After = salted(p.s.salt, d.digest)
-		if err := p.line(met); err != nil {
-			return err
-		}
-		known := *d
-		known.unseen = false
-		t.was.doc = &known
+		return p.line(met)
+	})
+	if err != nil {
+		return err
 	}
 	m.Before, m.After = salted(p.s.salt, before), salted(p.s.salt, t.digest)
 	if document != nil {
@@ -427,6 +439,26 @@ func (p *plan) note(t *target, m Mutation, before digest, document []byte) error
 		}
 	}
 	return p.line(m)
+}
+
+// meet keeps the text that is replaced if another hand has made it and nobody has
+// read it, and calls note for it unless that is nil.
+func (p *plan) meet(t *target, note func(d *doc, lost string) error) error {
+	d := t.was.doc
+	if d == nil || !d.unseen {
+		return nil
+	}
+	lost, err := p.s.keep(d, p.time)
+	if err == nil && note != nil {
+		err = note(d, lost)
+	}
+	if err != nil {
+		return err
+	}
+	known := *d
+	known.unseen = false
+	t.was.doc = &known
+	return nil
 }
 
 func (p *plan) line(m Mutation) error {
@@ -444,7 +476,8 @@ func (s *Store) keep(d *doc, now int64) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	rel := lostDir + "/" + d.dir + "/" + fmt.Sprintf("%s.%d%s", d.name[:len(d.name)-len(extension)], now, extension)
+	ext := filepath.Ext(d.name)
+	rel := lostDir + "/" + d.dir + "/" + fmt.Sprintf("%s.%d%s", strings.TrimSuffix(d.name, ext), now, ext)
 	path := filepath.Join(s.root, rel)
 	unreadable := errors.As(err, &alien)
 	if err == nil || unreadable {
@@ -515,7 +548,7 @@ func (p *plan) commit() error {
 func (p *plan) stage() error {
 	made := map[string]bool{}
 	for _, t := range p.order {
-		if !storage.IsDocument(t.key) {
+		if !t.filed {
 			switch {
 			case t.seq == t.was.seq:
 			case t.seq == 0:
@@ -538,10 +571,8 @@ func (p *plan) stage() error {
 			c.kind = opDeleteDoc
 		default:
 			c.kind = opPutDoc
-			if t.was.doc != nil && t.was.doc.bad != "" {
-				if info, err := os.Lstat(filepath.Join(p.s.root, t.dir, t.name)); err == nil && info.IsDir() {
-					return fmt.Errorf("write %s: there is a directory in the place of the file", t.was.doc.path(p.s.root))
-				}
+			if err := p.s.placeable(t); err != nil {
+				return err
 			}
 			if t.staged == nil {
 				temp, st, err := p.s.writeTemp(t.text)
@@ -564,18 +595,44 @@ func (p *plan) stage() error {
 	return nil
 }
 
-func (s *Store) makeDir(dir string) error {
-	path := filepath.Join(s.root, dir)
+// placeable tells whether a file can be put in place, because after the log has it
+// there is no way back.
+func (s *Store) placeable(t *target) error {
+	bad := t.was.doc != nil && t.was.doc.bad != ""
+	if !bad && storage.IsDocument(t.key) { // whose path is not long
+		return nil
+	}
+	path := filepath.Join(s.root, t.dir, t.name)
 	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.Mkdir(path, 0o755); err == nil {
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("write %s: there is a directory in the place of the file", path)
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return fmt.Errorf("write vault: %w", engine.DiskError(err)) // for example a path that is too long
+}
+
+// makeDir makes a directory for files, and those that it is in.
+func (s *Store) makeDir(dir string) error {
+	err := s.isDir(dir)
+	for i := 0; errors.Is(err, fs.ErrNotExist) && i <= len(dir); i++ {
+		if i < len(dir) && dir[i] != '/' {
+			continue
+		}
+		if made := os.Mkdir(filepath.Join(s.root, dir[:i]), 0o755); made != nil && !errors.Is(made, fs.ErrExist) {
+			err = made
+			break
+		}
+		if i == len(dir) {
 			return nil
 		}
-	} else if err == nil && !info.IsDir() {
+	}
+	if err == errLinked {
 		err = errors.New("there is a symbolic link or a file in the place of the directory")
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, engine.DiskError(err))
+		return fmt.Errorf("write %s: %w", filepath.Join(s.root, dir), engine.DiskError(err))
 	}
 	return nil
 }

@@ -77,3 +77,12 @@ func (s *Store) Ahead(ns int64) {
 	defer s.syncing.Unlock()
 	s.clock += ns
 }
+
+// Logged lists the records that are in the log.
+func (s *Store) Logged() (keys []string) {
+	s.snapshot().logged(func(key string, _ item) bool {
+		keys = append(keys, key)
+		return true
+	})
+	return keys
+}

@@ -20,13 +20,11 @@ const mostText = 4 * storage.MaxValue
 // errLinked is why nothing is read from what is in the place of a directory.
 var errLinked = noDocument("the directory is a symbolic link or a file")
 
-// readText reads the file of a document, and what tells it from others. A file
-// that is there and is no document's is an [errNoDocument].
+// readText reads the file of a document or record, and what tells it from others.
+// What is there and is no file of one is an [errNoDocument].
 func (s *Store) readText(dir, name string) ([]byte, stat, error) {
-	if info, err := os.Lstat(filepath.Join(s.root, dir)); err != nil {
+	if err := s.isDir(dir); err != nil {
 		return nil, stat{}, err
-	} else if !info.IsDir() {
-		return nil, stat{}, errLinked
 	}
 	path := filepath.Join(s.root, dir, name)
 	f, err := os.OpenFile(path, os.O_RDONLY|noFollow|nonBlock, 0)
@@ -56,6 +54,24 @@ func (s *Store) readText(dir, name string) ([]byte, stat, error) {
 	}
 }
 
+// isDir tells whether a path is one of directories, with no symbolic link among
+// them.
+func (s *Store) isDir(dir string) error {
+	for i := range len(dir) + 1 {
+		if i < len(dir) && dir[i] != '/' {
+			continue
+		}
+		info, err := os.Lstat(filepath.Join(s.root, dir[:i]))
+		if err != nil {
+			return err
+		}
+		if !info.IsDir() {
+			return errLinked
+		}
+	}
+	return nil
+}
+
 // unreadable tells a file that cannot be read from one that is not there.
 func unreadable(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,21 +90,31 @@ func unreadable(path string, err error) error {
 // the reason in bad.
 func parse(key, dir, name string, st stat, content []byte, declared []string) *doc {
 	d := &doc{dir: dir, name: name, stat: st, digest: digestOf(content)}
-	f, err := decode(content, isCut(dir) || isCut(name))
-	var document []byte
-	if err == nil {
-		if f.key != "" && f.key != key {
-			err = noDocument("the key in the front matter does not belong to the name of the file")
-		} else {
-			document, err = f.document(key)
-		}
-	}
+	document, err := valueOf(key, dir, name, content)
 	if err != nil {
 		d.bad = err.Error()
 		return d
 	}
 	d.index(key, document, declared)
 	return d
+}
+
+// valueOf is the value in a file's text.
+func valueOf(key, dir, name string, content []byte) ([]byte, error) {
+	if !storage.IsDocument(key) {
+		if len(content) > storage.MaxValue {
+			return nil, noDocument("the file is over 8 MiB")
+		}
+		return content, nil
+	}
+	f, err := decode(content, isCut(dir) || isCut(name))
+	if err != nil {
+		return nil, err
+	}
+	if f.key != "" && f.key != key {
+		return nil, noDocument("the key in the front matter does not belong to the name of the file")
+	}
+	return f.document(key)
 }
 
 // observe brings the state up to date with the files: by the events of the file
@@ -122,13 +148,15 @@ func (s *Store) drain() {
 	overflow := s.watch.drain(func(dir, name string, gone bool) {
 		switch {
 		case dir == "" && name != "":
-			if holdsDocuments(name) {
+			if holdsFiles(name) {
 				s.sweeps[name] = true
 			}
 		case gone:
 			s.sweeps[dir] = true
-		case strings.HasSuffix(name, extension) && name[0] != '.':
+		case isFile(dir, name):
 			s.dirty[dir+"/"+name] = true
+		case isFolder(dir, name):
+			s.sweeps[dir+"/"+name] = true
 		}
 	})
 	if overflow {
@@ -139,7 +167,7 @@ func (s *Store) drain() {
 func (s *Store) resolveAll() error {
 	for rel := range s.dirty {
 		delete(s.dirty, rel)
-		dir, name, _ := strings.Cut(rel, "/")
+		dir, name := cutRel(rel)
 		if err := s.resolve(dir, name); err != nil {
 			s.dirty[rel] = true
 			return err
@@ -156,13 +184,13 @@ func (s *Store) sweep() error {
 	}
 	dirs := map[string]bool{}
 	for _, e := range entries {
-		if holdsDocuments(e.Name()) {
+		if holdsFiles(e.Name()) {
 			dirs[e.Name()] = true
 		}
 	}
 	s.mu.RLock()
-	s.now.items.Ascend("`", func(_ string, it item) bool {
-		dirs[it.doc.dir] = true // also one that is gone
+	s.now.files(func(_ string, d *doc) bool {
+		dirs[top(d.dir)] = true // also one that is gone
 		return true
 	})
 	s.mu.RUnlock()
@@ -174,56 +202,76 @@ func (s *Store) sweep() error {
 	return nil
 }
 
-// sweepDir looks for files of a directory that the state does not have as they
-// are, and marks them.
+// sweepDir looks for files of a directory, and of those in it, that the state does
+// not have as they are, and marks them.
 func (s *Store) sweepDir(dir string) error {
+	err := s.isDir(dir)
+	if err == nil && isSpace(dir) {
+		s.learn(dir)
+	}
+	there := map[string]bool{}
+	switch {
+	case err == nil:
+		err = s.sweepFiles(dir, there)
+	case err == errLinked || errors.Is(err, fs.ErrNotExist):
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("read vault: %w", err)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	s.now.within(dir, func(d *doc) {
+		if rel := d.rel(); strings.HasPrefix(rel, dir+"/") && !there[rel] {
+			s.dirty[rel] = true
+		}
+	})
+	return nil
+}
+
+// sweepFiles marks the files that are in a directory and are not what the state
+// has, and adds all to there.
+func (s *Store) sweepFiles(dir string, there map[string]bool) error {
+	if s.watch != nil { // before the list, so that nothing falls between
+		if err := s.watch.add(dir); err != nil {
+			s.unwatch(err)
+		}
+	}
 	path := filepath.Join(s.root, dir)
-	info, err := os.Lstat(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	entries, err := readDir(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	var names []string
-	if err == nil && info.IsDir() {
-		if s.watch != nil { // before the list, so that nothing falls between
-			if err := s.watch.add(dir); err != nil {
-				s.unwatch(err)
+	for _, e := range entries {
+		name := e.Name()
+		rel := dir + "/" + name
+		if isFolder(dir, name) && e.IsDir() {
+			if err := s.sweepFiles(rel, there); err != nil {
+				return err
 			}
 		}
-		f, err := os.Open(path)
-		if err == nil {
-			names, err = f.Readdirnames(-1)
-			f.Close()
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("read vault: %w", err)
-		}
-	}
-	there := make(map[string]bool, len(names))
-	for _, name := range names {
-		if !strings.HasSuffix(name, extension) || name[0] == '.' {
+		if !isFile(dir, name) {
 			continue
 		}
-		there[name] = true
+		there[rel] = true
 		if d := s.docAt(dir, name); d != nil {
 			if info, err := os.Lstat(filepath.Join(path, name)); err == nil && statOf(info) == d.stat {
 				continue
 			}
 		}
-		s.dirty[dir+"/"+name] = true
+		s.dirty[rel] = true
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	from := "`"
-	if kind, ok := kindOf(dir); ok {
-		from = kind + "/"
-	}
-	s.now.items.Ascend(from, func(key string, it item) bool {
-		if it.doc.dir == dir && !there[it.doc.name] {
-			s.dirty[it.doc.rel()] = true
-		}
-		return from == "`" || strings.HasPrefix(key, from)
-	})
 	return nil
+}
+
+// readDir lists a directory, in no order.
+func readDir(path string) ([]fs.DirEntry, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadDir(-1)
 }
 
 // unwatch gives up the events, because the system has no more to give.
@@ -317,7 +365,7 @@ func (s *Store) resolve(dir, name string) error {
 
 // keyInside is the key of a file whose name was cut.
 func keyInside(dir, name string, text []byte) (string, bool) {
-	if !isCut(dir) && !isCut(name) {
+	if isSpace(top(dir)) || !isCut(dir) && !isCut(name) {
 		return "", false
 	}
 	f, err := decode(text, true)
@@ -348,6 +396,11 @@ func canonical(key string, d *doc) bool {
 	return d.dir == dir && d.name == name
 }
 
+// alias tells whether the name of a file does not tell its key.
+func (d *doc) alias(key string) bool {
+	return !canonical(key, d) || storage.IsDocument(key) && (isCut(d.dir) || isCut(d.name))
+}
+
 func (s *Store) publish(really bool, kind storage.EventKind, key string) {
 	if really && s.hub.Watched() {
 		s.hub.Publish(storage.Event{Kind: kind, Key: key})
@@ -365,10 +418,10 @@ func (s *Store) change(f func()) {
 
 // putDoc and dropDoc are called inside change.
 func (s *Store) putDoc(key string, d *doc) {
-	if old, ok := s.now.items.Get(key); ok && old.doc.rel() != d.rel() {
+	if old, _ := s.now.items.Get(key); old.doc != nil && old.doc.rel() != d.rel() {
 		delete(s.aliases, old.doc.rel())
 	}
-	if !canonical(key, d) || isCut(d.dir) || isCut(d.name) {
+	if d.alias(key) {
 		s.aliases[d.rel()] = key
 	}
 	s.now.put(key, item{doc: d})
@@ -400,7 +453,7 @@ func (s *Store) seen(key string, sum digest) {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
 	s.change(func() {
-		if it, ok := s.now.items.Get(key); ok && it.doc.digest == sum {
+		if it, _ := s.now.items.Get(key); it.doc != nil && it.doc.digest == sum {
 			d := *it.doc
 			d.unseen = false
 			s.now.put(key, item{doc: &d})

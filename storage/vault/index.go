@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/engine"
@@ -19,7 +20,7 @@ import (
 // _index.json is JSON, with one document on each line between the first and the
 // last:
 //
-//	{"format":"strata-vault-index","version":1,"segment":3,"at":4711,"fields":["status"],"documents":{
+//	{"format":"strata-vault-index","version":2,"segment":3,"at":4711,"fields":["status"],"documents":{
 //	"insight/a":{"type":"insight","status":"active","tags":["x"],"_fields":{"status":"active"},"_file":"insight/a.md",
 //	  "_size":120,"_mtime":1767322800000000000,"_inode":42,"_digest":"…"},
 //	…
@@ -31,13 +32,15 @@ import (
 // no program has read. segment and at are the place in the log up to where it
 // has the documents. crc32c is that of all lines before the last.
 //
+// Version 1 had no records in it, and bodies with the newline at the end of the file.
+//
 // It is a checkpoint: what it lacks is found in the log and by a look at the
 // files. One that is missing, damaged or of another version is made anew from
 // the files.
 const (
 	indexName    = "_index.json"
 	indexFormat  = "strata-vault-index"
-	indexVersion = 1
+	indexVersion = 2
 )
 
 type indexHead struct {
@@ -88,7 +91,7 @@ func (s *Store) readIndex() bool {
 	st := newState()
 	aliases := map[string]string{}
 	head, ok := readLines(content, &st, aliases)
-	if !ok || head.Version != indexVersion {
+	if !ok || head.Version < 1 || head.Version > indexVersion || head.Version == 1 && slices.Contains(head.Fields, fieldBody) {
 		s.logger.Warn("vault: the index is damaged and is made anew", "file", path)
 		return false
 	}
@@ -121,7 +124,7 @@ func readLines(content []byte, st *state, aliases map[string]string) (head index
 		if !ok {
 			return head, false
 		}
-		if !canonical(key, d) || isCut(d.dir) || isCut(d.name) {
+		if d.alias(key) {
 			aliases[d.rel()] = key
 		}
 		st.put(key, item{doc: d})
@@ -172,15 +175,15 @@ func writeIndexTo(path string, st *state, at position, sync bool) error {
 	}
 	write(append(bytes.TrimSuffix(head, []byte("}")), indexOpens+"\n"...))
 	var line []byte
-	st.items.Ascend("`", func(key string, it item) bool {
-		if it.doc.bad != "" {
+	st.files(func(key string, d *doc) bool {
+		if d.bad != "" {
 			return true
 		}
 		if line != nil {
 			write(append(line, ",\n"...))
 		}
 		line = append(appendQuoted(line[:0], key), ':')
-		line = it.doc.appendLine(line)
+		line = d.appendLine(line)
 		return true
 	})
 	if line != nil {
@@ -209,8 +212,8 @@ func (s *Store) Rebuild(ctx context.Context) error {
 			defer s.syncing.Unlock()
 			docs := map[string]*doc{}
 			s.change(func() {
-				s.now.items.Ascend("`", func(key string, it item) bool {
-					docs[key] = it.doc
+				s.now.files(func(key string, d *doc) bool {
+					docs[key] = d
 					return true
 				})
 				for key, d := range docs {

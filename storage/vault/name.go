@@ -30,6 +30,8 @@ import (
 // People name files as they like: a name that this scheme would not make is
 // read by the same rules, with what is no escape taken literally, and the file
 // keeps its name.
+//
+// Records in a namespace of files are named by record.go.
 const (
 	extension = ".md"
 	mostName  = 200
@@ -43,9 +45,13 @@ func split(key string) (kind, id string) {
 	return kind, id
 }
 
-// fileOf returns the directory and the name of the file of a document, and
-// whether one of them was cut.
+// fileOf returns the directory and the name of the file of a document or of a
+// record in a namespace of files, and whether one of them was cut.
 func fileOf(key string) (dir, name string, cut bool) {
+	if !storage.IsDocument(key) {
+		dir, name = recordFile(key)
+		return dir, name, false
+	}
 	kind, id := split(key)
 	dir, dirCut := kind, false
 	if len(kind) > mostName || reserved(kind) {
@@ -79,8 +85,11 @@ func fit(name, of string, most int) (string, bool) {
 func isCut(name string) bool { return strings.Contains(name, cutMark) }
 
 // keyOf returns the key of the file dir/name, and false if the name is no
-// document's. The key of a cut name is not in the name.
+// document's or record's. The key of a cut name is not in the name.
 func keyOf(dir, name string) (string, bool) {
+	if isSpace(top(dir)) {
+		return recordKey(dir, name)
+	}
 	stem, ok := strings.CutSuffix(name, extension)
 	if !ok || stem == "" || name[0] == '.' || isCut(stem) || isCut(dir) {
 		return "", false
@@ -99,6 +108,9 @@ func kindOf(dir string) (string, bool) {
 	made, _, _ := fileOf(kind + "/x")
 	return kind, made == dir && storage.IsDocument(kind) && storage.ValidateKey(kind+"/x") == nil
 }
+
+// holdsFiles tells whether a directory of the vault is a type's or a namespace's.
+func holdsFiles(dir string) bool { return isSpace(dir) || holdsDocuments(dir) }
 
 // holdsDocuments tells whether a directory of the vault is a type's.
 func holdsDocuments(dir string) bool {

@@ -2,9 +2,7 @@ package vault
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,26 +15,6 @@ import (
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/engine"
 )
-
-// A directory is a vault if it has _data/vault.json:
-//
-//	{"format":"strata-vault","version":1,"id":"…","salt":"…"}
-//
-// id is random; salt is that of the digests in the audit log. A program opens
-// the versions up to its own and refuses newer ones. _index.json says its
-// version too, so that a clone without _data is recognized.
-const (
-	vaultName     = "_data/vault.json"
-	formatName    = "strata-vault"
-	formatVersion = 1
-)
-
-type vaultFile struct {
-	Format  string `json:"format"`
-	Version int    `json:"version"`
-	ID      string `json:"id"`
-	Salt    []byte `json:"salt"`
-}
 
 // Open opens the vault in a directory, and makes one where there is none, or
 // an empty directory, unless it is to be read only. nil opts are the defaults. It starts a goroutine that
@@ -64,6 +42,11 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	}
 	if s.logger = s.opts.Logger; s.logger == nil {
 		s.logger = slog.Default()
+	}
+	for _, name := range s.opts.Files {
+		if !isSpace(strings.TrimSuffix(name, "/")) {
+			return nil, &storage.InvalidError{Key: name, Rule: "namespace of files is not _[a-z][a-z0-9-]*, or is _data"}
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -107,6 +90,8 @@ func (s *Store) prepare() error {
 	foreign := false
 	for _, e := range entries {
 		switch name := e.Name(); {
+		case name == markerName:
+			return s.readMarker()
 		case name == indexName || name == lockName:
 			if name == indexName {
 				if err := recognizeIndex(s.root); err != nil {
@@ -145,11 +130,22 @@ func (s *Store) load(ctx context.Context) error {
 	if err := s.recognize(); err != nil {
 		return err
 	}
+	if err := s.read(); err != nil || s.opts.ReadOnly {
+		return err
+	}
+	return s.refile()
+}
+
+// read makes the state.
+func (s *Store) read() error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
 	known, err := s.loadLog()
 	if err != nil {
 		return err
+	}
+	for _, name := range s.opts.Files {
+		s.learn(strings.TrimSuffix(name, "/"))
 	}
 	s.watch = newWatcher(s.root)
 	s.sweepAll, s.trusting = true, !known
@@ -191,63 +187,6 @@ func (s *Store) loadLog() (known bool, err error) {
 		return known, err
 	}
 	return known, s.writeEnd()
-}
-
-// recognize reads vault.json, or makes it.
-func (s *Store) recognize() error {
-	path := filepath.Join(s.root, vaultName)
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if s.opts.ReadOnly {
-			return nil // a clone
-		}
-		return s.create(path)
-	}
-	if err != nil {
-		return fmt.Errorf("open %s: %w", path, engine.DiskError(err))
-	}
-	var v vaultFile
-	if err := json.Unmarshal(text, &v); err != nil || v.Format != formatName {
-		return &storage.FormatError{Path: path, Reason: "is not a vault's: delete it if the directory is one"}
-	}
-	if v.Version > formatVersion {
-		return newer(path, v.Version)
-	}
-	s.salt = v.Salt
-	if s.opts.ReadOnly {
-		return nil
-	}
-	return s.makeDirs()
-}
-
-func newer(path string, version int) error {
-	return &storage.FormatError{Path: path, Newer: true, Reason: fmt.Sprintf(
-		"has format version %d, newer than the %d this program reads: use a newer one", version, formatVersion)}
-}
-
-func (s *Store) makeDirs() error {
-	for _, dir := range []string{logDir, tempDir} {
-		if err := os.MkdirAll(filepath.Join(s.root, dir), 0o755); err != nil {
-			return fmt.Errorf("create %s: %w", s.root, engine.DiskError(err))
-		}
-	}
-	return nil
-}
-
-func (s *Store) create(path string) error {
-	if err := s.makeDirs(); err != nil {
-		return err
-	}
-	s.salt = make([]byte, 16)
-	rand.Read(s.salt)
-	text, err := json.Marshal(vaultFile{formatName, formatVersion, rand.Text(), s.salt})
-	if err == nil {
-		err = s.putWhole(path, append(text, '\n'))
-	}
-	if err != nil {
-		return fmt.Errorf("create %s: %w", s.root, engine.DiskError(err))
-	}
-	return nil
 }
 
 // putWhole puts a file in place so that a power loss leaves the old or the new.
@@ -295,7 +234,7 @@ func (s *Store) removeTemporaries() {
 	dirs := []string{s.root, filepath.Join(s.root, dataDir), filepath.Join(s.root, tempDir), filepath.Join(s.root, logDir)}
 	entries, _ := os.ReadDir(s.root) // an error comes up later
 	for _, e := range entries {
-		if e.IsDir() && holdsDocuments(e.Name()) {
+		if e.IsDir() && holdsFiles(e.Name()) {
 			dirs = append(dirs, filepath.Join(s.root, e.Name()))
 		}
 	}
@@ -421,10 +360,7 @@ func (s *Store) reloadTo(end position) error {
 	}
 	s.mu.Lock()
 	var records []string
-	s.now.items.Scan(func(key string, it item) bool {
-		if it.doc != nil {
-			return false
-		}
+	s.now.logged(func(key string, _ item) bool {
 		records = append(records, key)
 		return true
 	})

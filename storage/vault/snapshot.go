@@ -66,8 +66,7 @@ type spool struct {
 
 // add copies the texts that it does not have.
 func (p *spool) add(ctx context.Context, s *Store, st *state) (err error) {
-	st.items.Ascend("`", func(_ string, it item) bool {
-		d := it.doc
+	st.files(func(_ string, d *doc) bool {
 		if _, ok := p.has[d.digest]; ok || d.bad != "" {
 			return true
 		}
@@ -109,12 +108,15 @@ func (n *snapshot) freeze(ctx context.Context, s *Store) error {
 		return err
 	}
 	docs := map[string]*doc{}
-	st.items.Ascend("`", func(key string, it item) bool {
-		docs[key] = it.doc
+	st.files(func(key string, d *doc) bool {
+		docs[key] = d
 		return true
 	})
 	for key, d := range docs {
 		text, ok := n.spool.has[d.digest]
+		if d.bad != "" && !storage.IsDocument(key) {
+			continue // an error for who reads it
+		}
 		if !ok { // unreadable, or another hand is at it right now
 			st.remove(key)
 			continue

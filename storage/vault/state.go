@@ -39,14 +39,14 @@ func statOf(info os.FileInfo) stat {
 	return stat{info.Size(), info.ModTime().UnixNano(), inode(info)}
 }
 
-// doc is a document in memory: everything but its fields. It never changes; a
-// changed document is another doc.
+// doc is a document in memory, or a record that is a file: everything but its
+// content. It never changes; a changed document is another doc.
 type doc struct {
 	dir, name string // of its file
 	stat      stat
 	digest    digest
 	entries   []string // in the index
-	line      []byte   // its value in _index.json; nil of one that is unreadable
+	line      []byte   // its value in _index.json; nil of one that cannot be read
 	bad       string   // why it cannot be read
 	unseen    bool     // by another hand, and no caller of this store has read it
 	text      span     // in a snapshot's spool
@@ -81,6 +81,7 @@ type state struct {
 	items   *btree.Map[string, item]
 	index   *btree.Map[string, struct{}] // entries of package engine
 	fields  []string                     // declared; replaced, never changed
+	spaces  []string                     // namespaces of files, sorted; replaced, never changed
 	docs    int                          // that can be read
 	records int
 }
@@ -96,34 +97,29 @@ func (st *state) copy() *state {
 }
 
 func (st *state) put(key string, it item) {
+	if it.doc != nil && !storage.IsDocument(key) {
+		st.addSpace(top(it.doc.dir))
+	}
 	old, had := st.items.Set(key, it)
-	if it.doc == nil {
-		if !had {
-			st.records++
-		}
-		return
-	}
 	if had {
-		st.count(old.doc, -1)
+		st.count(key, old, -1)
 	}
-	st.count(it.doc, 1)
+	st.count(key, it, 1)
 	st.reindex(old.doc, it.doc)
 }
 
 func (st *state) remove(key string) {
-	old, had := st.items.Delete(key)
-	switch {
-	case !had:
-	case old.doc == nil:
-		st.records--
-	default:
-		st.count(old.doc, -1)
+	if old, had := st.items.Delete(key); had {
+		st.count(key, old, -1)
 		st.reindex(old.doc, nil)
 	}
 }
 
-func (st *state) count(d *doc, n int) {
-	if d.bad == "" {
+func (st *state) count(key string, it item, n int) {
+	switch {
+	case !storage.IsDocument(key):
+		st.records += n
+	case it.doc.bad == "":
 		st.docs += n
 	}
 }
@@ -158,6 +154,10 @@ func newDoc(key, dir, name string, st stat, sum digest, document []byte, declare
 
 // index sets what follows from the document and the declared fields.
 func (d *doc) index(key string, document []byte, declared []string) {
+	if !storage.IsDocument(key) {
+		d.line = []byte(`{"_fields":{}}`)
+		return
+	}
 	d.entries = engine.Entries(key, document, declared)
 	kind, _ := split(key)
 	line := appendQuoted(append(make([]byte, 0, 256), `{"type":`...), kind)
@@ -203,7 +203,11 @@ func docOf(key string, line []byte, declared []string) (*doc, bool) {
 		var err error
 		switch f.name {
 		case "_file":
-			d.dir, d.name, _ = strings.Cut(unquote(f.value), "/")
+			rel := unquote(f.value)
+			if !strings.Contains(rel, "/") {
+				return nil, false
+			}
+			d.dir, d.name = cutRel(rel)
 		case "_size":
 			d.stat.size, err = strconv.ParseInt(string(f.value), 10, 64)
 		case "_mtime":
@@ -216,7 +220,9 @@ func docOf(key string, line []byte, declared []string) (*doc, bool) {
 				return nil, false
 			}
 		case "_fields":
-			d.entries = engine.Entries(key, f.value, declared)
+			if storage.IsDocument(key) {
+				d.entries = engine.Entries(key, f.value, declared)
+			}
 		case "_unseen":
 			d.unseen = true
 			continue

@@ -123,7 +123,7 @@ func (s *Store) takeChange(c *change, from *segment) bool {
 	case opPutDoc:
 		d := c.doc
 		if d == nil {
-			if had && old.doc.digest == c.after && old.doc.rel() == c.dir+"/"+c.name {
+			if old.doc != nil && old.doc.digest == c.after && old.doc.rel() == c.dir+"/"+c.name {
 				if old.doc.unseen { // we were faster than its log
 					d := *old.doc
 					d.unseen = false
@@ -135,18 +135,24 @@ func (s *Store) takeChange(c *change, from *segment) bool {
 		}
 		s.change(func() { s.putDoc(c.key, d) })
 	case opDeleteDoc:
-		if !had || old.doc.rel() != c.dir+"/"+c.name {
+		if old.doc == nil || old.doc.rel() != c.dir+"/"+c.name {
 			return false
 		}
 		s.change(func() { s.dropDoc(c.key, old.doc) })
 	case opPutRecord:
+		if old.doc != nil { // it has become a file since
+			return false
+		}
+		if s.filed(c.key) {
+			s.unfiled = true
+		}
 		it := item{from: from, at: span{c.at, int64(len(c.value))}, seq: c.seq}
 		s.change(func() { s.now.put(c.key, it) })
 	case opDeleteRecord:
-		if had {
-			s.change(func() { s.now.remove(c.key) })
+		if !had || old.doc != nil {
+			return false
 		}
-		return had
+		s.change(func() { s.now.remove(c.key) })
 	}
 	return true
 }
@@ -186,7 +192,7 @@ func (s *Store) declare(fields []string) error {
 	}
 	docs := map[string]*doc{}
 	s.mu.RLock()
-	s.now.items.Ascend("`", func(key string, it item) bool {
+	s.now.items.Ascend(firstDocument, func(key string, it item) bool {
 		if it.doc.bad == "" {
 			docs[key] = it.doc
 		}
@@ -247,6 +253,9 @@ func (s *Store) locked(ctx context.Context, f func() error) error {
 	}
 	if err := s.audit.current(); err != nil {
 		return fmt.Errorf("open audit log: %w", engine.DiskError(err))
+	}
+	if err := s.refile(); err != nil {
+		return err
 	}
 	return f()
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Unreadable implements [storage.UnreadableLister]. It lists the directories of
-// the types that prefix admits, and opens no file but those whose names were cut
-// and which are no documents. The loop body runs after that.
+// Unreadable implements [storage.UnreadableLister]. It lists the directories that
+// prefix admits, and opens no file but those whose names were cut and which are
+// no documents. The loop body runs after that.
 //
-// It yields files that cannot be read as documents, files whose names give no
-// key or whose key another file has, what is no directory in the place of a
-// type's, and directories that cannot be read. A directory whose name was cut may
+// It yields files that cannot be read as documents or records, files whose names
+// give no key or whose key another file has, what is no directory in the place
+// of one, and directories that cannot be read. A directory whose name was cut may
 // be any type's.
 func (s *Store) Unreadable(ctx context.Context, prefix string) iter.Seq2[storage.Fault, error] {
 	return func(yield func(storage.Fault, error) bool) {
@@ -36,14 +36,11 @@ func (s *Store) Unreadable(ctx context.Context, prefix string) iter.Seq2[storage
 
 // badDocs are the files that have a key of the prefix and are no documents.
 func badDocs(v view, prefix string) (faults []storage.Fault) {
-	v.st.items.Ascend(max(prefix, "`"), func(key string, it item) bool {
-		if !strings.HasPrefix(key, prefix) {
-			return false
-		}
-		if it.doc.bad != "" {
+	v.st.items.Ascend(prefix, func(key string, it item) bool {
+		if it.doc != nil && it.doc.bad != "" && strings.HasPrefix(key, prefix) {
 			faults = append(faults, it.doc.fault(key, v.root))
 		}
-		return true
+		return strings.HasPrefix(key, prefix)
 	})
 	return faults
 }
@@ -52,13 +49,13 @@ func (d *doc) fault(key, root string) storage.Fault {
 	return storage.Fault{Key: key, Path: d.path(root), Reason: d.bad, Repair: repairText}
 }
 
-// listing is what the directories of some types hold.
+// listing is what some directories hold.
 type listing struct {
-	files  []string // dir/name
+	files  []string // relative to the vault
 	faults []storage.Fault
 }
 
-// list lists the directories in which documents with a prefix may be.
+// list lists the directories in which files with a key of the prefix may be.
 func (s *Store) list(prefix string) (l listing, err error) {
 	if s.closed.Load() {
 		return l, storage.ErrClosed
@@ -68,40 +65,43 @@ func (s *Store) list(prefix string) (l listing, err error) {
 		return l, err
 	}
 	for _, e := range entries {
-		dir := e.Name()
-		if !holdsDocuments(dir) || !mayHold(dir, prefix) {
-			continue
-		}
-		path := filepath.Join(s.root, dir)
-		if !e.IsDir() {
-			l.add(path, errLinked.Error(), "put the directory there, or give the file a name with an extension")
-			continue
-		}
-		f, err := os.Open(path)
-		if err == nil {
-			var names []string
-			names, err = f.Readdirnames(-1)
-			f.Close()
-			for _, name := range names {
-				if strings.HasSuffix(name, extension) && name[0] != '.' {
-					l.files = append(l.files, dir+"/"+name)
-				}
-			}
-		}
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			l.add(path, err.Error(), "let the directory be read")
+		if dir := e.Name(); holdsFiles(dir) && mayHold(dir, prefix) {
+			s.listDir(dir, e.IsDir(), &l)
 		}
 	}
 	return l, nil
+}
+
+func (s *Store) listDir(dir string, isDir bool, l *listing) {
+	path := filepath.Join(s.root, dir)
+	if !isDir {
+		l.add(path, errLinked.Error(), "put the directory there, or give the file a name with an extension")
+		return
+	}
+	entries, err := readDir(path)
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case isFile(dir, name):
+			l.files = append(l.files, dir+"/"+name)
+		case isFolder(dir, name) && (e.IsDir() || e.Type()&os.ModeSymlink != 0):
+			s.listDir(dir+"/"+name, e.IsDir(), l)
+		}
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		l.add(path, err.Error(), "let the directory be read")
+	}
 }
 
 func (l *listing) add(path, reason, repair string) {
 	l.faults = append(l.faults, storage.Fault{Path: path, Reason: reason, Repair: repair})
 }
 
-// mayHold tells whether a document with the prefix may be in a directory.
+// mayHold tells whether a key with the prefix may be in a directory.
 func mayHold(dir, prefix string) bool {
-	kind, ok := kindOf(dir)
+	kind, ok := dir, isSpace(dir)
+	if !ok {
+		kind, ok = kindOf(dir)
+	}
 	if !ok { // the name was cut
 		return prefix == "" || storage.IsDocument(prefix)
 	}
@@ -113,7 +113,7 @@ func mayHold(dir, prefix string) bool {
 // have, although it has been brought up to date since.
 func (s *Store) strays(l listing) []storage.Fault {
 	for _, rel := range l.files {
-		dir, name, _ := strings.Cut(rel, "/")
+		dir, name := cutRel(rel)
 		s.mu.RLock()
 		busy := s.busy[rel] // asked before the state is
 		s.mu.RUnlock()
@@ -126,7 +126,7 @@ func (s *Store) strays(l listing) []storage.Fault {
 				continue // it is gone
 			}
 			reason = "another file has the same key: " + key
-		} else if isCut(dir) || isCut(name) {
+		} else if !isSpace(top(dir)) && (isCut(dir) || isCut(name)) {
 			text, _, err := s.readText(dir, name)
 			if errors.Is(err, os.ErrNotExist) {
 				continue

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -117,9 +118,9 @@ func (s *Store) tidy(ctx context.Context) error {
 		size += fileSize(segmentPath(s.root, no, false))
 	}
 	live := int64(0)
-	s.snapshot().items.Scan(func(_ string, it item) bool {
+	s.snapshot().logged(func(_ string, it item) bool {
 		live += it.at.size
-		return it.doc == nil
+		return true
 	})
 	if size < compactFrom || size < 2*live {
 		return nil
@@ -172,8 +173,10 @@ func (s *Store) syncFiles(full uint64) error {
 		for i := range frames {
 			for j := range frames[i].changes {
 				if c := &frames[i].changes[j]; c.dir != "" {
-					paths[filepath.Join(s.root, c.dir)] = true
 					paths[filepath.Join(s.root, c.dir, c.name)] = true
+					for dir := c.dir; dir != "."; dir = path.Dir(dir) {
+						paths[filepath.Join(s.root, dir)] = true
+					}
 				}
 			}
 		}
@@ -291,8 +294,8 @@ func (s *Store) writeBase(ctx context.Context, full uint64) error {
 		}
 	}
 	out.changes = append(out.changes, change{kind: opFields, value: encodeFields(st.fields)})
-	st.items.Scan(func(key string, it item) bool {
-		if it.doc != nil || err != nil {
+	st.logged(func(key string, it item) bool {
+		if err != nil {
 			return false
 		}
 		var value []byte

@@ -12,13 +12,23 @@
 //
 //	vault/
 //	  insight/retries.md   the document insight/retries; see name.go, matter.go
-//	  _data/               the log, which also holds the records; see log.go
+//	  _governance/a.rec    a record in a namespace of files; see record.go
+//	  .gitignore           what version control is not to carry
+//	  _vault.json          the version of the format; see format.go
+//	  _data/               the log, which also holds the other records; see log.go
 //	  _index.json          what is in the files, for a fast start; see index.go
 //	  _mutations.jsonl     who changed what; see audit.go
 //	  _vault.lock          who is writing; see lock.go
 //
-// Everything but the documents can be left out of version control. A clone
-// without it opens as a vault without records.
+// # Version control
+//
+// Documents, the records in namespaces of files, and _vault.json are what
+// version control carries; the rest stays where it is: threads and states of
+// agents, which are records in _data, the audit log, and what is made anew. A
+// vault that has no .gitignore gets one that says so, and one that is there is
+// not touched. A clone opens as a vault with the same documents and the same
+// records in files, and with no others. A namespace is of files if
+// [Options] Files names it or the vault has its directory.
 //
 // # Other hands
 //
@@ -80,6 +90,12 @@ type Options struct {
 	// LockWait is how long a write waits for other processes; 0 means 5 s,
 	// negative means not at all.
 	LockWait time.Duration
+	// Files are the namespaces of records that are files, for example
+	// "_governance/": small ones, that version control is to carry, and that
+	// merge by being added. Each is _ and then [a-z][a-z0-9-]*; _data is none.
+	// A namespace that has its directory in the vault is one without being
+	// named; others are records in the log.
+	Files []string
 	// Adopt makes a vault of a directory that holds other files, for example
 	// of notes that people wrote. It is refused otherwise.
 	Adopt bool
@@ -121,6 +137,7 @@ type Store struct {
 	sweeps   map[string]bool // directories to be looked at
 	sweepAll bool
 	trusting bool // texts are taken as known: the index is being rebuilt
+	unfiled  bool // there are records in the log that are to be files
 
 	mu       sync.RWMutex
 	now      state
@@ -154,7 +171,13 @@ func (s *Store) GetVersion(ctx context.Context, key string) (value []byte, versi
 		return nil, "", storage.ErrClosed
 	}
 	if storage.IsDocument(key) {
-		return s.getDocument(key)
+		return s.getFile(key)
+	}
+	if s.filed(key) {
+		// One that is not there may be in the log still.
+		if value, version, err := s.getFile(key); !errors.Is(err, storage.ErrNotFound) {
+			return value, version, err
+		}
 	}
 	if err := s.refreshLog(); err != nil {
 		return nil, "", err
@@ -162,14 +185,18 @@ func (s *Store) GetVersion(ctx context.Context, key string) (value []byte, versi
 	s.mu.RLock()
 	it, ok := s.now.items.Get(key)
 	s.mu.RUnlock()
-	if !ok {
+	switch {
+	case it.doc != nil, !ok && s.appears(space(key)):
+		return s.getFile(key)
+	case !ok:
 		return nil, "", &storage.KeyError{Op: "get", Key: key, Err: storage.ErrNotFound}
 	}
 	value, err = it.record(key)
 	return value, it.version(), err
 }
 
-func (s *Store) getDocument(key string) ([]byte, storage.Version, error) {
+// getFile reads what is in a file.
+func (s *Store) getFile(key string) ([]byte, storage.Version, error) {
 	d := s.peek(key)
 	dir, name, _ := fileOf(key)
 	if d != nil {
@@ -190,37 +217,27 @@ func (s *Store) getDocument(key string) ([]byte, storage.Version, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", &storage.KeyError{Op: "get", Key: key, Err: storage.ErrNotFound}
 	}
-	document, sum, err := s.open(key, dir, name, text, err)
+	var value []byte
+	if err == nil {
+		value, err = valueOf(key, dir, name, text)
+	}
+	sum := digestOf(text)
 	if d == nil || d.digest != sum {
 		s.notice(dir, name)
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, "", corrupt(key, (&doc{dir: dir, name: name}).path(s.root), err)
 	}
 	s.seen(key, sum)
-	return document, sum.version(), nil
+	return value, sum.version(), nil
 }
 
-// open makes a document of what readText returned.
-func (s *Store) open(key, dir, name string, text []byte, err error) ([]byte, digest, error) {
-	var document []byte
-	if err == nil {
-		var f *file
-		if f, err = decode(text, isCut(dir) || isCut(name)); err == nil {
-			if f.key != "" && f.key != key {
-				err = noDocument("the key in the front matter does not belong to the name of the file")
-			} else {
-				document, err = f.document(key)
-			}
-		}
+// corrupt is the error for a file that is no document's or record's.
+func corrupt(key, path string, err error) error {
+	if alien, ok := errors.AsType[*errNoDocument](err); ok {
+		return &storage.CorruptError{Path: path, Key: key, Reason: alien.reason, Repair: repairText}
 	}
-	var alien *errNoDocument
-	if errors.As(err, &alien) {
-		err = &storage.CorruptError{
-			Path: (&doc{dir: dir, name: name}).path(s.root), Key: key, Reason: alien.reason, Repair: repairText,
-		}
-	}
-	return document, digestOf(text), err
+	return err
 }
 
 const repairText = "edit the file, or set the key: a copy is kept"
@@ -335,8 +352,8 @@ func (s *Store) Stats(ctx context.Context) (st storage.Stats, err error) {
 			Engine: "vault", Documents: int64(v.st.docs), Records: int64(v.st.records),
 			Indexes: slices.Clone(v.st.fields), Opened: s.opened,
 		}
-		v.st.items.Ascend("`", func(_ string, it item) bool {
-			st.Bytes += it.doc.stat.size
+		v.st.files(func(_ string, d *doc) bool {
+			st.Bytes += d.stat.size
 			return true
 		})
 		base, numbers, err := segmentsOf(s.root)

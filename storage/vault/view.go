@@ -33,22 +33,23 @@ func (v view) entry(key string, it item) (storage.Entry, bool, error) {
 	}
 	d := it.doc
 	if d.bad != "" {
-		return e, false, nil
+		if storage.IsDocument(key) {
+			return e, false, nil
+		}
+		return e, false, corrupt(key, d.path(v.root), noDocument("%s", d.bad))
 	}
 	text, err := v.text(d)
-	var alien *errNoDocument
-	if errors.Is(err, fs.ErrNotExist) || errors.As(err, &alien) {
-		return e, false, nil
-	}
-	if err != nil {
-		return e, false, err
-	}
-	f, err := decode(text, isCut(d.dir) || isCut(d.name))
 	if err == nil {
-		e.Value, err = f.document(key)
+		e.Value, err = valueOf(key, d.dir, d.name, text)
 	}
-	if err != nil {
+	var alien *errNoDocument
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return e, false, nil
+	case errors.As(err, &alien) && storage.IsDocument(key):
 		return e, false, nil // changed since: the next look at the file reports it
+	case err != nil:
+		return e, false, corrupt(key, d.path(v.root), err)
 	}
 	sum := digestOf(text)
 	e.Version = sum.version()
@@ -73,7 +74,7 @@ func (v view) text(d *doc) ([]byte, error) {
 func walk(st *state, span *engine.Span, n int, visit func(key string, it item) (size int, err error)) (more bool, err error) {
 	left, size := n, 0
 	step := func(key string, it item) bool {
-		if span.Skips(key) || it.doc != nil && it.doc.bad != "" {
+		if span.Skips(key) || it.doc != nil && it.doc.bad != "" && storage.IsDocument(key) {
 			return true
 		}
 		if !span.Holds(key) {
