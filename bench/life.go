@@ -95,6 +95,9 @@ func (l *life) play(ctx context.Context) (err error) {
 			break
 		}
 	}
+	if l.played < l.turns {
+		return errors.New("the data has no turns: name a file in which somebody says something")
+	}
 	return errors.Join(l.close(ctx), l.memory.Close(ctx))
 }
 

@@ -141,7 +141,8 @@ func TestReadyText(t *testing.T) {
 func TestReadyRefuses(t *testing.T) {
 	for says, o := range map[string]*bench.ReadyOptions{
 		`engine "redis" is not known: use some of mem, bolt, badger, vault`: {Engines: []string{"redis"}},
-		"no/such/directory": {Dir: "no/such/directory"},
+		"no/such/directory":     {Dir: "no/such/directory"},
+		"the data has no turns": {Data: []locomo.Conversation{{ID: "1"}}},
 	} {
 		if _, err := bench.Ready(t.Context(), o); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: %v, want an error that says %s", o, err, says)

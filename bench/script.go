@@ -2,14 +2,9 @@ package bench
 
 import (
 	"fmt"
-	"hash/fnv"
 	"iter"
-	"maps"
 	"math/rand/v2"
 	"strings"
-	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/stratamem/strata/bench/locomo"
 	"github.com/stratamem/strata/projection"
@@ -42,39 +37,24 @@ type chapter struct {
 // script is a life that never ends, the same at every reading.
 type script = iter.Seq[chapter]
 
-// chats plays conversations, each as a thread. After the last it goes on with
-// the first, as other threads, in which every second name is another one, drawn
-// for each round through the data, and so is every number: so old names are
-// spoken of again and again, and new ones come.
+// chats plays conversations, each as a thread, in rounds without an end; see
+// [locomo.Rounds].
 func chats(data []locomo.Conversation, seed uint64) script {
-	names := namesIn(data)
 	return func(yield func(chapter) bool) {
-		for round := 0; ; round++ {
-			v := variation{names: names, seed: seed, round: round}
-			for i := range data {
-				if !yield(chapter{fmt.Sprintf("chat-%d-%d", round, i), v.play(&data[i])}) {
-					return
-				}
+		for c := range locomo.Rounds(data, seed) {
+			if !yield(chapter{"chat-" + c.ID, exchanges(&c)}) {
+				return
 			}
 		}
 	}
 }
 
-// variation is how the texts of a round differ from the data. Those of round 0
-// do not.
-type variation struct {
-	names map[string]bool
-	seed  uint64
-	round int
-}
-
-// play returns the turns of a conversation. Who is called neither user nor
+// exchanges returns the turns of a conversation. Who is called neither user nor
 // assistant is the user if they speak first.
-func (v *variation) play(c *locomo.Conversation) []exchange {
+func exchanges(c *locomo.Conversation) []exchange {
 	var turns []exchange
 	for i := range c.Turns {
-		d := &c.Turns[i]
-		it := v.item(d, d.Speaker == c.Turns[0].Speaker)
+		it := item(&c.Turns[i], c.Turns[0].Speaker)
 		n := len(turns)
 		if it.Role == projection.Assistant {
 			if n == 0 {
@@ -93,136 +73,18 @@ func (v *variation) play(c *locomo.Conversation) []exchange {
 	return turns
 }
 
-func (v *variation) item(d *search.Doc, first bool) projection.Item {
-	text := v.text(d.Text)
-	switch {
-	case d.Speaker == string(projection.User):
-		return projection.Text(projection.User, text)
-	case d.Speaker == string(projection.Assistant):
-		return projection.Text(projection.Assistant, text)
+func item(d *search.Doc, first string) projection.Item {
+	role := projection.Role(d.Speaker)
+	if role == projection.User || role == projection.Assistant {
+		return projection.Text(role, d.Text)
 	}
-	role := projection.Assistant
-	if first {
+	role = projection.Assistant
+	if d.Speaker == first {
 		role = projection.User
 	}
-	it := projection.Text(role, text)
-	it.Name = v.text(d.Speaker)
+	it := projection.Text(role, d.Text)
+	it.Name = d.Speaker
 	return it
-}
-
-// text returns a text of the data as this round has it.
-func (v *variation) text(text string) string {
-	if v.round == 0 {
-		return text
-	}
-	var b strings.Builder
-	for len(text) > 0 {
-		n := wordLen(text)
-		if n == 0 {
-			_, n = utf8.DecodeRuneInString(text)
-			b.WriteString(text[:n])
-		} else {
-			b.WriteString(v.word(text[:n]))
-		}
-		text = text[n:]
-	}
-	return b.String()
-}
-
-// wordLen is the length of the letters and digits that a text begins with.
-func wordLen(text string) int {
-	for i, r := range text {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
-			return i
-		}
-	}
-	return len(text)
-}
-
-func (v *variation) word(w string) string {
-	switch {
-	case v.names[w]:
-		r := v.draw(w)
-		if r.IntN(2) == 0 {
-			return w
-		}
-		return newName(r)
-	case isNumber(w):
-		r := v.draw(w)
-		digits := []byte(w)
-		for i := range digits {
-			digits[i] = byte('0' + r.IntN(10))
-		}
-		if digits[0] == '0' {
-			digits[0] = '1'
-		}
-		return string(digits)
-	}
-	return w
-}
-
-// draw returns the source of what a word is in this round, everywhere the same.
-func (v *variation) draw(w string) *rand.Rand {
-	h := fnv.New64a()
-	h.Write([]byte(w))
-	return rand.New(rand.NewPCG(v.seed^h.Sum64(), uint64(v.round)))
-}
-
-// isNumber says whether a word is a number that may be another one: a year and a
-// single digit, which counts a list, stay.
-func isNumber(w string) bool {
-	return len(w) > 1 && strings.Trim(w, "0123456789") == "" &&
-		!(len(w) == 4 && (strings.HasPrefix(w, "19") || strings.HasPrefix(w, "20")))
-}
-
-func newName(r *rand.Rand) string {
-	var b strings.Builder
-	for range 2 + r.IntN(2) {
-		b.WriteByte("bdfgklmnprstvz"[r.IntN(14)])
-		b.WriteByte("aeiou"[r.IntN(5)])
-	}
-	b.WriteByte("lnrs"[r.IntN(4)])
-	name := b.String()
-	return strings.ToUpper(name[:1]) + name[1:]
-}
-
-// namesIn returns the words of the data that stand with a capital letter behind
-// one without, and never without it, but for months and days; and the speakers
-// that are no roles.
-func namesIn(data []locomo.Conversation) map[string]bool {
-	seen, names := make(map[string]bool), make(map[string]bool)
-	for i := range data {
-		for j := range data[i].Turns {
-			d := &data[i].Turns[j]
-			names[d.Speaker] = true
-			text := d.Text
-			inside := false // behind a word that is no name
-			for len(text) > 0 {
-				n := wordLen(text)
-				if n == 0 {
-					inside = inside && text[0] == ' '
-					_, n = utf8.DecodeRuneInString(text)
-				} else {
-					w := text[:n]
-					seen[w] = true
-					first, _ := utf8.DecodeRuneInString(w)
-					if inside && unicode.IsUpper(first) && utf8.RuneCountInString(w) > 2 {
-						names[w] = true
-					}
-					inside = unicode.IsLower(first)
-				}
-				text = text[n:]
-			}
-		}
-	}
-	maps.DeleteFunc(names, func(w string, _ bool) bool { return seen[strings.ToLower(w)] })
-	for m := time.January; m <= time.December; m++ {
-		delete(names, m.String())
-		delete(names, time.Weekday(m%7).String())
-	}
-	delete(names, string(projection.User))
-	delete(names, string(projection.Assistant))
-	return names
 }
 
 // monologue is one thread without an end, of messages of 400 characters each
@@ -308,7 +170,7 @@ func (w worker) prose(n int) string {
 func (w worker) sentence() string {
 	person, service, thing, number := w.pick(people), w.pick(services), w.pick(things), 2+w.IntN(5000)
 	if w.IntN(20) == 0 {
-		person = newName(w.Rand) // somebody new
+		person = locomo.NewName(w.Rand) // somebody new
 	}
 	return strings.NewReplacer("{person}", person, "{service}", service, "{thing}", thing, "{n}", fmt.Sprint(number)).Replace(w.pick(remarks))
 }

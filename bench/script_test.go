@@ -1,8 +1,6 @@
 package bench_test
 
 import (
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,52 +11,6 @@ import (
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/search"
 )
-
-// TestChatsGoOn: the data is played as it is, and then with other names and
-// numbers, the same at every reading.
-func TestChatsGoOn(t *testing.T) {
-	data := talk()
-	got := bench.Chats(data, 1, 400)
-	if diff := cmp.Diff(got, bench.Chats(data, 1, 400)); diff != "" {
-		t.Errorf("two readings differ: %s", diff)
-	}
-	want := []bench.Said{
-		{"chat-0-0", "user", data[0].Turns[0].Text}, {"chat-0-0", "assistant", data[0].Turns[1].Text},
-		{"chat-0-0", "user", data[0].Turns[2].Text}, {"chat-0-0", "assistant", data[0].Turns[3].Text},
-	}
-	if diff := cmp.Diff(want, got[:4]); diff != "" {
-		t.Errorf("the first round (-want +got):\n%s", diff)
-	}
-	form := regexp.MustCompile(`^My friend (\w+) moved to (\w+) with (\d{3}) books in 2024\.$`)
-	kept, other := 0, 0
-	for i := 4; i+1 < len(got); i += 4 {
-		m := form.FindStringSubmatch(got[i].Text)
-		if m == nil || m[3][0] == '0' {
-			t.Fatalf("a round has %q", got[i].Text)
-		}
-		if m[1] == "Amalia" {
-			kept++
-		} else {
-			other++
-		}
-		if want := "Then " + m[1] + " has " + m[3] + " books to unpack in " + m[2] + "."; got[i+1].Text != want {
-			t.Errorf("the answer to %q is %q, want %q", got[i].Text, got[i+1].Text, want)
-		}
-	}
-	if kept < 20 || other < 20 {
-		t.Errorf("a name stayed %d times and changed %d times", kept, other)
-	}
-	if slices.Equal(got[4:], bench.Chats(data, 2, 400)[4:]) {
-		t.Error("another seed gives the same")
-	}
-	threads := make(map[string]bool)
-	for _, s := range got {
-		threads[s.Thread] = true
-	}
-	if len(threads) != 100 {
-		t.Errorf("100 rounds have %d threads", len(threads))
-	}
-}
 
 // TestChatsOfTwoPeople: who speaks first is the user, and the speakers are named.
 func TestChatsOfTwoPeople(t *testing.T) {
