@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stratamem/strata/layers"
@@ -275,7 +276,8 @@ func (l *life) size(ctx context.Context, heap *float64) (float64, error) {
 			return 0, err
 		}
 		held += float64(len(e.Key) + len(e.Value))
-		if ops = append(ops, storage.Put(e.Key, e.Value)); len(ops) == 100 {
+		// A store keeps the key that it is given, which is now the first one's.
+		if ops = append(ops, storage.Put(strings.Clone(e.Key), e.Value)); len(ops) == 100 {
 			if err := twin.Apply(ctx, ops...); err != nil {
 				return 0, err
 			}
