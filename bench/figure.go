@@ -210,10 +210,14 @@ func (r *Report) writeStorageText(w io.Writer) error {
 const ratioMeans = "To direct: of set and apply10, how many times the rate of the database used directly; of the rest, how many times its time. " +
 	"set-indexed and set-process are to set, find1000 is to the direct scan."
 
-// WriteMarkdown writes a report of [Storage] as tables for a README.
+// WriteMarkdown writes a report of [Storage] or of [Ready] as tables for a README.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "Commit %s, %s, %s.\n", r.Commit, r.Go, r.CPU); err != nil {
 		return err
+	}
+	if r.Suite == readySuite {
+		fmt.Fprintln(w)
+		return r.writeLifeMarkdown(w)
 	}
 	for _, group := range groups(r.figures()) {
 		fmt.Fprintf(w, "\n### %s\n\n| %s |\n|---|%s\n", heading(&group[0]), strings.Join(columns, " | "), strings.Repeat("---:|", len(columns)-1))

@@ -3,10 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/stratamem/strata/bench/locomo"
 )
@@ -121,98 +119,4 @@ func Ready(ctx context.Context, opts *ReadyOptions) (*Report, error) {
 		return r, play(life{name: "live/bolt", engine: "bolt", turns: o.Live, script: monologue(readySeed)})
 	}
 	return r, nil
-}
-
-// lifeFigures are the columns of the table of lives.
-var lifeFigures = []struct {
-	header string
-	show   func(value func(metric string) (float64, bool)) string
-}{
-	{"project p50 ms", cell("project_p50", 1e-3, "%.2f")}, {"p99", cell("project_p99", 1e-3, "%.2f")},
-	{"commit p50 ms", cell("commit_p50", 1e-3, "%.2f")}, {"p99", cell("commit_p99", 1e-3, "%.2f")},
-	{"applied KB", cell("applied", 1e-3, "%.1f")}, {"wchar KB", cell("wchar", 1e-3, "%.1f")},
-	{"file ×", cell("file_ratio", 1, "%.1f")}, {"heap MB", cell("heap", 1e-6, "%.1f")},
-	{"cpu ms", cell("cpu", 1e-3, "%.2f")}, {"allocs", cell("allocs", 1, "%.0f")}, {"KB", cell("bytes", 1e-3, "%.0f")},
-}
-
-// cell shows a metric, or a dash where there is none.
-func cell(metric string, scale float64, format string) func(func(string) (float64, bool)) string {
-	return func(value func(string) (float64, bool)) string {
-		v, ok := value(metric)
-		if !ok {
-			return "–"
-		}
-		return fmt.Sprintf(format, v*scale)
-	}
-}
-
-// writeReadyText writes a line a window of each life, and what is whose in the
-// last window of each.
-func (r *Report) writeReadyText(w io.Writer) error {
-	values := make(map[string]map[string]float64)
-	var cases []string
-	for _, row := range r.Rows {
-		if values[row.Case] == nil {
-			values[row.Case] = make(map[string]float64)
-			cases = append(cases, row.Case)
-		}
-		values[row.Case][row.Metric] = row.Value
-	}
-	of := func(name string) func(string) (float64, bool) {
-		return func(metric string) (float64, bool) { v, ok := values[name][metric]; return v, ok }
-	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(tw, "\t")
-	for _, f := range lifeFigures {
-		fmt.Fprintf(tw, "%s\t", f.header)
-	}
-	fmt.Fprintln(tw)
-	last := make(map[string]string) // windows by life
-	for _, name := range cases {
-		life, ok := lifeOf(name)
-		if !ok {
-			continue
-		}
-		last[life] = name
-		fmt.Fprintf(tw, "%s\t", name)
-		for _, f := range lifeFigures {
-			fmt.Fprintf(tw, "%s\t", f.show(of(name)))
-		}
-		fmt.Fprintln(tw)
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "\nms, KB and allocations a turn. %s takes %.0f µs on this machine now.\n\n", machineCase.name, values[machineCase.name]["p50"])
-	fmt.Fprint(tw, "\tof project %\tof commit %\tapplied B: state\trecords\t\n")
-	for _, name := range cases {
-		whole, ok := partialOf(name)
-		if life, _ := lifeOf(whole); !ok || last[life] != whole {
-			continue
-		}
-		fmt.Fprintf(tw, "%s\t", name)
-		for _, f := range []func(func(string) (float64, bool)) string{
-			cell("project", 100, "%.0f"), cell("commit", 100, "%.0f"), cell("state", 1, "%.0f"), cell("records", 1, "%.0f"),
-		} {
-			fmt.Fprintf(tw, "%s\t", f(of(name)))
-		}
-		fmt.Fprintln(tw)
-	}
-	return tw.Flush()
-}
-
-// lifeOf returns the life that a case ready/ENGINE/N or live/ENGINE/N is a
-// window of.
-func lifeOf(name string) (life string, ok bool) {
-	p := strings.Split(name, "/")
-	if len(p) != 3 || p[0] != "ready" && p[0] != "live" {
-		return "", false
-	}
-	return p[0] + "/" + p[1], true
-}
-
-// partialOf returns the case that ready/ENGINE/N/LAYER is a part of.
-func partialOf(name string) (whole string, ok bool) {
-	i := strings.LastIndexByte(name, '/')
-	return name[:max(i, 0)], i >= 0 && strings.Count(name, "/") == 3
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -104,8 +105,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestReadyText pins how windows and shares are shown.
-func TestReadyText(t *testing.T) {
+// TestReadyOutput compares the tables of windows and shares with golden files.
+func TestReadyOutput(t *testing.T) {
 	r := &bench.Report{Suite: "turn-ready", Commit: "abc", Go: "go1.26", CPU: "CPU × 2"}
 	add := func(name string, values ...any) {
 		for i := 0; i < len(values); i += 2 {
@@ -119,22 +120,24 @@ func TestReadyText(t *testing.T) {
 		add(name+"/entity", "project", 0.61, "commit", 0.25, "state", 40.0, "records", 1600.0)
 		add(name+"/turns", "records", 18_000.0)
 	}
-	var got bytes.Buffer
-	if err := r.WriteText(&got); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join("testdata", "ready.txt")
-	if *update {
-		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+	for name, write := range map[string]func(io.Writer) error{"ready.txt": r.WriteText, "ready.md": r.WriteMarkdown} {
+		var got bytes.Buffer
+		if err := write(&got); err != nil {
 			t.Fatal(err)
 		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("run with -update if this is right: %s", diff)
+		path := filepath.Join("testdata", name)
+		if *update {
+			if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got.String()); diff != "" {
+			t.Errorf("%s: run with -update if this is right: %s", name, diff)
+		}
 	}
 }
 

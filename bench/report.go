@@ -71,7 +71,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	case storageSuite:
 		return r.writeStorageText(w)
 	case readySuite:
-		return r.writeReadyText(w)
+		return r.writeLifeText(w)
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	var header []string

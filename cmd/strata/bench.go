@@ -29,13 +29,14 @@ func benchCommand(t *tool) *cobra.Command {
 
 // benchTurnOptions are the flags of bench turn.
 type benchTurnOptions struct {
-	layers  string
-	turns   int
-	data    string
-	engines []string
-	live    int
-	dir     string
-	json    bool
+	layers   string
+	turns    int
+	data     string
+	engines  []string
+	live     int
+	dir      string
+	json     bool
+	markdown bool
 }
 
 func benchTurnCommand(t *tool) *cobra.Command {
@@ -77,6 +78,7 @@ The machine should have nothing else to do.`,
 	f.IntVar(&o.live, "live", 10_000, "ready: turns of the one live run; 0 leaves it out")
 	f.StringVar(&o.dir, "dir", "", "ready: directory to make the stores in (default that for temporary files)")
 	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.BoolVar(&o.markdown, "markdown", false, "ready: print tables for a README")
 	return cmd
 }
 
@@ -87,10 +89,12 @@ func (o *benchTurnOptions) check(set func(flag string) bool) error {
 		return usagef("bench turn: --layers %q is neither synthetic nor ready", o.layers)
 	case set("turns") && o.turns <= 0:
 		return usagef("bench turn: --turns %d is not a positive number", o.turns)
+	case o.json && o.markdown:
+		return usagef("bench turn: --json and --markdown both want the standard output")
 	case o.live < 0:
 		return usagef("bench turn: --live %d is negative", o.live)
 	}
-	for _, flag := range []string{"data", "engines", "live", "dir"} {
+	for _, flag := range []string{"data", "engines", "live", "dir", "markdown"} {
 		if set(flag) && o.layers != "ready" {
 			return usagef("bench turn: --%s needs --layers ready", flag)
 		}
@@ -108,8 +112,11 @@ func (t *tool) benchTurn(ctx context.Context, o *benchTurnOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
+	switch {
+	case o.json:
 		return r.WriteJSON(t.out)
+	case o.markdown:
+		return r.WriteMarkdown(t.out)
 	}
 	return r.WriteText(t.out)
 }
