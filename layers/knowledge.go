@@ -3,7 +3,6 @@ package layers
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/stratamem/strata/memory"
@@ -18,8 +17,11 @@ type KnowledgeStore interface {
 	// on the query; and "rules" what of canon, and of proposals that wait, bears
 	// on the query. Another team's is never in it.
 	Guide(ctx context.Context, layer, team, query string, limit int) ([]Guidance, error)
-	// Harvest keeps what happened in the archive. What it has is left alone.
-	Harvest(ctx context.Context, list []Happening) error
+	// Harvest keeps what happened in the archive, in order, and returns how much
+	// of the list it has taken: a store may take no more than so much at once, and
+	// is given the rest again. What it has is left alone. After an error, too, what
+	// it has not taken is given again, unless it has taken nothing.
+	Harvest(ctx context.Context, list []Happening) (taken int, err error)
 }
 
 // Guidance is something known. It is an alias, so that a store need not know
@@ -64,9 +66,12 @@ type KnowledgeOptions struct {
 //
 // The tool calls of a run, with how they ended, its outcome, and its delegations
 // to children become entities of the archive, by ids that a repeated turn gives
-// again. They hold names and outcomes, no text that a tool returned. Harvesting
-// is no part of the turn's batch: where it fails the hook's report says so, and
-// the log still has all of it.
+// again. They hold names and outcomes, no text that a tool returned. A store takes
+// so many in a turn, soma's a hundred new ones; the rest waits in the layer's
+// records, written with the turn, and is harvested before what is new by the
+// turns that follow, of any run, a hundred more by the end of each run. Harvesting
+// is no part of the turn's batch: where nothing could be harvested the hook's
+// report says so, and the log still has all of it.
 func Knowledge(store KnowledgeStore, opts *KnowledgeOptions) []memory.Layer {
 	k := knowledge{store: store}
 	if opts != nil {
@@ -177,79 +182,3 @@ func guide(g Guidance) projection.Item {
 	return item(text, g.Key)
 }
 
-// harvest keeps the tool calls of a turn that have ended.
-func (k *knowledge) harvest(ctx context.Context, in *memory.StoreInput[struct{}]) (memory.Change[struct{}], error) {
-	var list []Happening
-	for i := range in.New {
-		result := &in.New[i]
-		if result.Kind != projection.ToolResult {
-			continue
-		}
-		at := slices.IndexFunc(in.Log, func(it projection.Item) bool {
-			return it.Kind == projection.ToolCall && it.CallID == result.CallID
-		})
-		if at < 0 {
-			continue
-		}
-		outcome := "ok"
-		if result.Failed {
-			outcome = "failed"
-		}
-		list = append(list, decision(in.Execution, "tool_choice", result.CallID, in.Log[at].Name, outcome))
-		if result.Failed {
-			list = append(list, decision(in.Execution, "failure", result.CallID, in.Log[at].Name, outcome))
-		}
-	}
-	if len(list) == 0 {
-		return memory.Change[struct{}]{}, nil
-	}
-	return memory.Change[struct{}]{}, k.store.Harvest(ctx, list)
-}
-
-// decision describes a decision of a run, at a node.
-func decision(x *memory.Execution, rule, node, choice, outcome string) Happening {
-	agent := agentOf(x)
-	choice = line(choice, 200)
-	return Happening{
-		ID: "decision-" + digest(x.ID(), node) + "-" + strings.ReplaceAll(rule, "_", "-"), Type: "decision", Team: x.Identity().Team,
-		Name: fmt.Sprintf("%s: %s (%s)", rule, choice, agent), Status: "active", Tags: []string{"explicit", rule},
-		Body: fmt.Sprintf("# %s: %s\n\n%s decided this in the run %s.\n\n- choice: %s\n- outcome: %s\n", rule, choice, agent, line(x.ID(), 100), choice, outcome),
-		Fields: map[string]any{
-			"decision_type": rule, "choice": choice, "outcome": outcome, "agent_id": agent, "graph_id": x.ID(),
-			"trace_id": "decision-" + x.ID() + "-" + line(node, 100),
-		},
-	}
-}
-
-func agentOf(x *memory.Execution) string {
-	if agent := line(x.Identity().Agent, 100); agent != "" {
-		return agent
-	}
-	return "agent"
-}
-
-// complete keeps the outcome of the run.
-func (k *knowledge) complete(ctx context.Context, in *memory.CompleteInput[struct{}]) (memory.Change[struct{}], error) {
-	x := in.Execution
-	status := "failed"
-	if in.Outcome == memory.Success {
-		status = "completed"
-	}
-	agent := agentOf(x)
-	return memory.Change[struct{}]{}, k.store.Harvest(ctx, []Happening{{
-		ID: "execution-" + digest(x.ID()), Type: "execution", Team: x.Identity().Team, Status: status,
-		Name: fmt.Sprintf("Run of %s: %s", agent, in.Outcome), Tags: []string{"run"},
-		Body: fmt.Sprintf("# Run of %s\n\n- outcome: %s\n- turns: %d\n", agent, in.Outcome, x.Step()),
-		Fields: map[string]any{
-			"agent_id": agent, "graph_id": x.ID(), "thread": line(x.Identity().Thread, 200), "outcome": string(in.Outcome),
-		},
-	}})
-}
-
-// returned keeps that a child was given work, beside what the child itself has
-// harvested, and how it came home.
-func (k *knowledge) returned(ctx context.Context, in *memory.ReturnInput[struct{}]) (memory.Returned[struct{}], error) {
-	d := decision(in.Execution, "delegation", in.Child.ID(), agentOf(in.Child), "returned")
-	d.Fields["child"] = in.Child.ID()
-	return memory.Returned[struct{}]{Result: in.Result}, k.store.Harvest(ctx, []Happening{d})
-}

@@ -87,17 +87,27 @@ func guide(e *Entity) guidance {
 // before an agent; see search.Query.
 const floor = 0.25
 
-// Harvest keeps what an agent did in the archive, as the worker harvester. What
-// has an id that is taken is left alone: ids are the same for the same.
-func (s *Store) Harvest(ctx context.Context, list []happening) error {
-	w := s.As(Worker("harvester")).Limit(-1)
-	for _, h := range list {
+// Harvest keeps what an agent did in the archive, as the worker harvester, in
+// order, and returns how much of the list it has taken: what is over the
+// [MaxCreates] of one run is to be given again, and so is what comes after an
+// error. What has an id that is taken is left alone: ids are the same for the
+// same. What can never be an entity counts as taken, and is an error.
+func (s *Store) Harvest(ctx context.Context, list []happening) (taken int, err error) {
+	w := s.As(Worker("harvester"))
+	var refused error
+	for i, h := range list {
 		_, err := w.Create(ctx, &Entity{
 			Type: h.Type, ID: h.ID, Name: h.Name, Status: h.Status, Team: h.Team, Body: h.Body, Tags: h.Tags, Fields: h.Fields, Layer: Archive,
 		})
-		if err != nil && !errors.Is(err, ErrExists) {
-			return fmt.Errorf("harvest: %w", err)
+		switch {
+		case err == nil, errors.Is(err, ErrExists):
+		case errors.Is(err, ErrCreateLimit):
+			return i, refused
+		case errors.As(err, new(*FieldError)), errors.As(err, new(*PermissionError)):
+			refused = errors.Join(refused, fmt.Errorf("harvest: %w", err))
+		default:
+			return i, errors.Join(refused, fmt.Errorf("harvest: %w", err))
 		}
 	}
-	return nil
+	return len(list), refused
 }
