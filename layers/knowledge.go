@@ -181,4 +181,3 @@ func guide(g Guidance) projection.Item {
 	}
 	return item(text, g.Key)
 }
-
