@@ -406,10 +406,9 @@ func (e *Entity) Digest() string {
 
 // fold returns a text without what editors change unasked.
 func fold(text string) string {
-	text = strings.ReplaceAll(text, "\r\n", "\n")
 	var b strings.Builder
 	for line := range strings.SplitSeq(text, "\n") {
-		b.WriteString(strings.TrimRight(line, " \t"))
+		b.WriteString(strings.TrimRight(line, " \t\r"))
 		b.WriteByte('\n')
 	}
 	return strings.TrimRight(b.String(), "\n")

@@ -13,7 +13,7 @@ import (
 // Cited is a piece of evidence with what is there of it.
 type Cited struct {
 	Evidence
-	Entity  *Entity // nil: there is none, the link dangles
+	Entity  *Entity // nil: there is none, the link dangles, or none that can be read
 	Changed bool    // since it was cited
 }
 
@@ -31,7 +31,7 @@ func (s *Store) Evidence(ctx context.Context, id string) (*Entity, []Cited, erro
 			c.Entity = there
 			c.Changed, err = s.changedSince(ctx, e, v, there)
 		}
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, storage.ErrCorrupt) {
 			return nil, nil, err
 		}
 		list = append(list, c)

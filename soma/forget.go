@@ -88,7 +88,11 @@ func (s *Store) Forgettable(ctx context.Context, q Query) (ids []string, err err
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range quarantined {
+	for _, h := range quarantined {
+		e := h.Entity
+		if e == nil {
+			continue // nothing tells whether it is meant
+		}
 		if e.Unratified = false; q.Text == "" && own(e) && q.admits(e) {
 			ids = append(ids, e.Type+"/"+e.ID)
 		}
@@ -171,11 +175,13 @@ func (w *Writer) forgetOnce(ctx context.Context, key, cause, reason string, at m
 			dead.Digest = v.Digest
 		}
 	}
-	for k, err := range s.db.List(ctx, historyPrefix+key+"/") {
-		if err != nil {
-			return err
+	for _, prefix := range []string{historyPrefix, GovernancePrefix} {
+		for k, err := range s.db.List(ctx, prefix+key+"/") {
+			if err != nil {
+				return err
+			}
+			doomed = append(doomed, k)
 		}
-		doomed = append(doomed, k)
 	}
 	if e != nil {
 		dead.Digest = e.digest
@@ -265,7 +271,7 @@ func (w *Writer) forgetLink(ctx context.Context, key, id, reason string, at map[
 			return err
 		}
 		if e.Layer == Canon && !e.Unratified {
-			return b.ratify(next)
+			return b.decide(ctx, w.actor, key, judged(next), OpUpdate, "a link leads to what was forgotten")
 		}
 		return nil
 	})

@@ -20,7 +20,6 @@ const (
 )
 
 const (
-	canonPrefix       = "_canon/"
 	fieldReviewedBy   = "reviewed_by"
 	fieldReviewedAt   = "reviewed_at"
 	fieldReviewReason = "review_reason"
@@ -186,10 +185,10 @@ func (w *Writer) Promote(ctx context.Context, id, digest, reason string) (canon 
 func (w *Writer) canonOf(ctx context.Context, e *stored) (*Entity, error) {
 	canon := e.Clone()
 	var err error
-	if canon.ID, err = w.s.freeID(ctx, cmp.Or(shortSlug(e.Name), shortSlug(e.ID), "entry")); err != nil {
+	if canon.ID, err = w.s.freeID(ctx, e.Type, cmp.Or(shortSlug(e.Name), shortSlug(e.ID), "entry")); err != nil {
 		return nil, err
 	}
-	canon.Layer, canon.DecayAt, canon.SourceWorker = Canon, zeroTime, governance.Name
+	canon.Layer, canon.DecayAt, canon.SourceWorker, canon.Body = Canon, zeroTime, governance.Name, fold(e.Body)
 	canon.Status = Statuses(e.Type)[0]
 	if e.Type == "policy" {
 		canon.Status = "enforcing"
@@ -203,7 +202,7 @@ func (w *Writer) canonOf(ctx context.Context, e *stored) (*Entity, error) {
 
 // promote plans that a proposal becomes a canon entry.
 func (w *Writer) promote(ctx context.Context, b *batch, e *stored, canon *Entity, reason string) error {
-	if err := canon.validate(); err != nil {
+	if err := cmp.Or(canon.validate(), unmarked(canon)); err != nil {
 		return err
 	}
 	if err := b.put(ctx, e, w.decided(e.Entity, Promoted, reason), OpPromote, w.actor, reason); err != nil {
@@ -212,34 +211,27 @@ func (w *Writer) promote(ctx context.Context, b *batch, e *stored, canon *Entity
 	if err := b.put(ctx, nil, canon, OpCreate, w.actor, reason); err != nil {
 		return err
 	}
-	return b.ratify(canon)
+	return b.decide(ctx, w.actor, canon.Key(), judged(canon), OpPromote, reason)
 }
 
-// freeID returns an id that is not taken: canon-<slug>, with a number if others
-// have that.
-func (s *Store) freeID(ctx context.Context, slug string) (string, error) {
+// freeID returns an id for canon of a type that is not taken, and that no decision
+// is about: canon-<slug>, with a number if others have that.
+func (s *Store) freeID(ctx context.Context, kind, slug string) (string, error) {
+	l, err := s.ledger(ctx, kind)
+	if err != nil {
+		return "", err
+	}
 	id := "canon-" + slug
 	for n := 2; ; n++ {
 		_, err := s.keyOf(ctx, id)
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, ErrNotFound) && l[kind+"/"+storage.EscapeSegment(id)] == nil {
 			return id, nil
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, storage.ErrCorrupt) {
 			return "", err
 		}
 		id = fmt.Sprintf("canon-%s-%d", slug, n)
 	}
-}
-
-// ratify plans the record that says that a canon entity is as it is by a
-// decision of a person.
-func (b *batch) ratify(e *Entity) error {
-	made, err := e.store()
-	if err != nil {
-		return err
-	}
-	b.ops = append(b.ops, storage.Put(canonPrefix+e.Key(), []byte(made.digest)))
-	return nil
 }
 
 // Reject marks a proposal as rejected: it stays where it is and does not decay.
@@ -268,29 +260,70 @@ func (w *Writer) govern(ctx context.Context, id, reason string, f func(b *batch)
 	return w.s.change(ctx, f)
 }
 
+// subjectOfCanon returns how a canon entry stands that a decision is about, and
+// its document; nil if there is none that can be read.
+func (w *Writer) subjectOfCanon(ctx context.Context, id string) (*entry, *stored, error) {
+	l, err := w.s.ledger(ctx, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := w.s.keyOf(ctx, id)
+	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, storage.ErrCorrupt) {
+		return nil, nil, err
+	}
+	for decided := range l {
+		if name := plainName(decided); key == "" && (name == id || bareID(name) == id) {
+			key = decided
+		}
+	}
+	if key == "" {
+		return nil, nil, &GovernanceError{id, "there is no such entity"}
+	}
+	st := l[key]
+	e, err := w.s.load(ctx, key)
+	damage, damaged := errors.AsType[*storage.CorruptError](err)
+	switch {
+	case err == nil && e.Layer != Canon && st == nil:
+		return nil, nil, &GovernanceError{id, fmt.Sprintf("it is in layer %s, not canon", e.Layer)}
+	case err == nil:
+		return st.examine(key, e.Entity, nil), e, nil
+	case st == nil && damaged:
+		return nil, nil, &GovernanceError{id, "its document cannot be read, and no decision is about it: mend it first"}
+	case damaged, errors.Is(err, ErrNotFound):
+		return st.examine(key, nil, damage), nil, nil
+	}
+	return nil, nil, err
+}
+
 // holding returns a canon entry that holds.
 func (w *Writer) holding(ctx context.Context, id string) (*stored, error) {
-	e, err := w.subject(ctx, id)
+	x, e, err := w.subjectOfCanon(ctx, id)
 	switch {
 	case err != nil:
 		return nil, err
-	case e.Layer != Canon:
-		return nil, &GovernanceError{id, fmt.Sprintf("it is in layer %s, not canon", e.Layer)}
-	case e.Unratified:
-		return nil, &GovernanceError{id, "it is quarantined: ratify it first, or mend it"}
+	case x.held != nil:
+		return nil, x.held.refuse(id)
 	case !holds(e.Entity):
 		return nil, &GovernanceError{id, "it no longer holds"}
 	}
 	return e, nil
 }
 
-// decree plans a new state of a canon entry, which is ratified by that.
-func (w *Writer) decree(ctx context.Context, b *batch, old *stored, e *Entity, op, reason string) error {
+// refuse says that nothing is decided about what is withheld but to ratify it,
+// or to retire it.
+func (h *Withheld) refuse(id string) error {
+	return &GovernanceError{id, "it is withheld: " + h.Reason + ": " + h.Repair}
+}
+
+// decree plans a new state of a canon entry, and the record of that decision.
+func (w *Writer) decree(ctx context.Context, b *batch, old *stored, e *Entity, op, reason, by string) error {
 	e.Unratified = false
 	if err := b.put(ctx, old, e, op, w.actor, reason); err != nil {
 		return err
 	}
-	return b.ratify(e)
+	d := judged(e)
+	d.By = by
+	return b.decide(ctx, w.actor, e.Key(), d, op, reason)
 }
 
 // retiredStatus is that of canon that no longer holds, by type.
@@ -313,35 +346,32 @@ func (w *Writer) Supersede(ctx context.Context, oldID, newID, digest, reason str
 		if err != nil {
 			return err
 		}
-		if err := w.decree(ctx, b, old, w.retired(old.Entity), OpSupersede, reason); err != nil {
-			return err
-		}
 		next, err := w.subject(ctx, newID)
 		if err != nil {
-			return err
-		}
-		if next.Layer == Emerging {
-			if err := cmp.Or(waits(newID, next), asRead(next, digest)); err != nil {
-				return err
-			}
-			if canon, err = w.canonOf(ctx, next); err != nil {
-				return err
-			}
-			canon.supersede(old.ID)
-			return w.promote(ctx, b, next, canon, reason)
-		}
-		if next, err = w.holding(ctx, newID); err != nil {
 			return err
 		}
 		if next.ID == old.ID {
 			return &GovernanceError{oldID, "it cannot supersede itself"}
 		}
-		if err := asRead(next, digest); err != nil {
+		proposed := next.Layer == Emerging
+		if proposed {
+			if err = cmp.Or(waits(newID, next), asRead(next, digest)); err == nil {
+				canon, err = w.canonOf(ctx, next)
+			}
+		} else if next, err = w.holding(ctx, newID); err == nil {
+			canon, err = next.Clone(), asRead(next, digest)
+		}
+		if err != nil {
 			return err
 		}
-		canon = next.Clone()
 		canon.supersede(old.ID)
-		return w.decree(ctx, b, next, canon, OpSupersede, reason)
+		if err := w.decree(ctx, b, old, w.retired(old.Entity), OpSupersede, reason, canon.ID); err != nil {
+			return err
+		}
+		if proposed {
+			return w.promote(ctx, b, next, canon, reason)
+		}
+		return w.decree(ctx, b, next, canon, OpSupersede, reason, "")
 	})
 	if err != nil {
 		return nil, fmt.Errorf("supersede: %w", err)
@@ -358,14 +388,28 @@ func (e *Entity) supersede(id string) {
 	e.set(fieldSupersedes, all)
 }
 
-// Retire says that a canon entry no longer holds.
+// Retire says that a canon entry no longer holds. It is a decision where others
+// contradict each other, and about an entry whose document is gone or cannot be
+// read: then the document stays as it is.
 func (w *Writer) Retire(ctx context.Context, id, reason string) error {
 	err := w.govern(ctx, id, reason, func(b *batch) error {
-		e, err := w.holding(ctx, id)
-		if err != nil {
+		x, e, err := w.subjectOfCanon(ctx, id)
+		switch {
+		case err != nil:
 			return err
+		case e == nil && x.held.decided.retired():
+			return &GovernanceError{id, "it no longer holds"}
+		case e == nil:
+			d := x.held.decided.last()
+			d.Holds, d.Digest, d.By = false, "", ""
+			b.actor = w.actor.String()
+			return b.decide(ctx, w.actor, x.key, d, OpRetire, reason)
+		case x.held != nil && !x.held.decided.knows(e.Entity):
+			return x.held.refuse(id)
+		case x.held == nil && !holds(e.Entity):
+			return &GovernanceError{id, "it no longer holds"}
 		}
-		return w.decree(ctx, b, e, w.retired(e.Entity), OpRetire, reason)
+		return w.decree(ctx, b, e, w.retired(e.Entity), OpRetire, reason, "")
 	})
 	if err != nil {
 		return fmt.Errorf("retire: %w", err)
@@ -388,34 +432,31 @@ func (w *Writer) retired(e *Entity) *Entity {
 // holds tells whether a canon entity is in force.
 func holds(e *Entity) bool { return e.Layer == Canon && e.Text(fieldRetiredAt) == "" }
 
-// Quarantined returns the canon documents that no review has ratified as they
-// are: somebody wrote them past the governance. A reviewer who agrees calls
-// [Writer.Ratify]; who does not removes the file or mends it.
-func (s *Store) Quarantined(ctx context.Context) ([]*Entity, error) {
-	var list []*Entity
-	for e, err := range s.find(ctx, map[string]string{"layer": string(Canon)}, "", 0) {
-		if err != nil {
-			return nil, err
-		}
-		if e.Unratified {
-			list = append(list, e)
-		}
+// unmarked refuses a text that nobody has brought together after a merge.
+func unmarked(e *Entity) error {
+	if e.conflicted() {
+		return &GovernanceError{e.ID, "it has the marks of a merge conflict: edit the document first"}
 	}
-	return list, nil
+	return nil
 }
 
-// Ratify takes a quarantined canon document as it is, in the name of the
-// reviewer.
+// Ratify takes a canon document that is withheld as it is, in the name of the
+// reviewer. It refuses a text with the marks of a merge conflict.
 func (w *Writer) Ratify(ctx context.Context, id, reason string) error {
 	err := w.govern(ctx, id, reason, func(b *batch) error {
-		old, err := w.subject(ctx, id)
+		x, old, err := w.subjectOfCanon(ctx, id)
 		switch {
 		case err != nil:
 			return err
-		case old.Layer != Canon:
-			return &GovernanceError{id, fmt.Sprintf("it is in layer %s, not canon", old.Layer)}
-		case !old.Unratified:
+		case x.held == nil:
 			return &GovernanceError{id, "it is not quarantined"}
+		case old == nil:
+			return x.held.refuse(id)
+		case old.Layer != Canon:
+			return &GovernanceError{id, fmt.Sprintf("its document is in layer %s, not canon: mend it first", old.Layer)}
+		}
+		if err := unmarked(old.Entity); err != nil {
+			return err
 		}
 		e := old.Clone()
 		e.set(FieldRatifiedBy, w.actor.Name)
@@ -429,7 +470,7 @@ func (w *Writer) Ratify(ctx context.Context, id, reason string) error {
 		if err := e.validate(); err != nil {
 			return err
 		}
-		return w.decree(ctx, b, old, e, OpRatify, reason)
+		return w.decree(ctx, b, old, e, OpRatify, reason, "")
 	})
 	if err != nil {
 		return fmt.Errorf("ratify: %w", err)

@@ -253,7 +253,7 @@ func TestQuarantine(t *testing.T) {
 			list, err := w.Quarantined(w.Context())
 			w.check(err)
 			for _, e := range list {
-				ids = append(ids, e.ID)
+				ids = append(ids, strings.TrimPrefix(e.ID, "insight/"))
 			}
 			return ids
 		}

@@ -23,6 +23,10 @@ type Version struct {
 	Entity *Entity   `json:"-"`                // as it was then; nil if it was removed
 }
 
+// says reports whether an entity was then what it is, but for what editors
+// change unasked.
+func (v *Version) says(e *Entity) bool { return v.Entity != nil && v.Entity.Digest() == e.Digest() }
+
 // The operations of a Version.
 const (
 	OpCreate    = "create"

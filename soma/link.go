@@ -211,7 +211,8 @@ func (s *Store) FindLinked(ctx context.Context, id, team string) iter.Seq2[*Enti
 	}
 }
 
-// linking yields the entities that link to an id. After an error it ends.
+// linking yields the entities that link to an id and can be read. After an error
+// it ends.
 func (s *Store) linking(ctx context.Context, to string) iter.Seq2[*Entity, error] {
 	return func(yield func(*Entity, error) bool) {
 		for from, err := range s.linkedFrom(ctx, to) {
@@ -219,7 +220,7 @@ func (s *Store) linking(ctx context.Context, to string) iter.Seq2[*Entity, error
 			if err == nil {
 				e, err = s.Read(ctx, from)
 			}
-			if errors.Is(err, ErrNotFound) {
+			if errors.Is(err, ErrNotFound) || errors.Is(err, storage.ErrCorrupt) { // Quarantined lists the latter
 				continue
 			}
 			if !yield(e, err) || err != nil {

@@ -9,17 +9,20 @@ import (
 
 // Migrated is what a migration did.
 type Migrated struct {
-	Migrated int      `json:"migrated"`
-	Skipped  int      `json:"skipped"`  // are as they should be
-	Warnings []string `json:"warnings"` // type/id: why it was left alone
+	Migrated  int      `json:"migrated"`
+	Skipped   int      `json:"skipped"`   // are as they should be
+	Converted int      `json:"converted"` // records of decisions
+	Warnings  []string `json:"warnings"`  // type/id: why it was left alone
 }
 
 // MigrateToLayers brings a store from before the layers up to date: entities
 // without a layer become archive with the source worker migration, and proposals
-// that have the state of their review in status get it in proposal_status.
-// Nothing else of them changes, and a second call changes nothing.
+// that have the state of their review in status get it in proposal_status. Nothing
+// else of them changes. What people have ratified before there were records of
+// decisions gets one. A second call changes nothing.
 func (s *Store) MigrateToLayers(ctx context.Context) (Migrated, error) {
 	var out Migrated
+	r := s.reader()
 	for key, err := range s.db.List(ctx, "") {
 		if err != nil {
 			return out, fmt.Errorf("migrate: %w", err)
@@ -30,7 +33,7 @@ func (s *Store) MigrateToLayers(ctx context.Context) (Migrated, error) {
 		changed := false
 		err := s.change(ctx, func(b *batch) error {
 			changed = false
-			e, err := s.load(ctx, key)
+			e, err := r.load(ctx, key)
 			if err != nil {
 				return err
 			}
@@ -60,6 +63,13 @@ func (s *Store) MigrateToLayers(ctx context.Context) (Migrated, error) {
 		default:
 			out.Skipped++
 		}
+	}
+	n, lost, err := s.convertAll(ctx)
+	for _, id := range lost {
+		out.Warnings = append(out.Warnings, id+": what was ratified is in no document and in no history: 'strata review ratify "+id+"' takes it as it is")
+	}
+	if out.Converted = n; err != nil {
+		return out, fmt.Errorf("migrate: %w", err)
 	}
 	return out, nil
 }

@@ -107,6 +107,7 @@ func (s *Store) search(ctx context.Context, q *Query) iter.Seq2[*Entity, error] 
 		// What a filter of the query or a change meanwhile takes away makes room
 		// for more: ask again for twice as many.
 		done := make(map[string]bool)
+		r := s.reader()
 		for ask.Limit = 50; ; ask.Limit *= 2 {
 			found, err := s.searched.index.Search(ctx, s.searchScope(), ask)
 			if err != nil {
@@ -119,7 +120,7 @@ func (s *Store) search(ctx context.Context, q *Query) iter.Seq2[*Entity, error] 
 					continue
 				}
 				done[h.ID] = true
-				e, err := s.load(ctx, h.Source)
+				e, err := r.load(ctx, h.Source)
 				if errors.Is(err, ErrNotFound) || err == nil && textID(h.Source, e.digest) != h.ID {
 					continue // changed by hand: its new text is found by itself
 				}

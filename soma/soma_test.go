@@ -54,7 +54,8 @@ type world struct {
 	*soma.Store
 	db storage.Adapter
 	*clock
-	dir string // of the engine
+	dir    string // of the engine
+	engine string
 }
 
 // eachEngine runs a test on every engine.
@@ -67,23 +68,28 @@ func eachEngine(t *testing.T, f func(w *world)) {
 func newWorld(t *testing.T, engine string) *world {
 	t.Helper()
 	w := &world{T: t, clock: &clock{t: time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC)}, dir: t.TempDir()}
+	w.engine = engine
+	w.reopen()
+	return w
+}
+
+// reopen opens the engine and the store again, after the engine was closed.
+func (w *world) reopen() {
+	w.Helper()
 	var err error
-	switch engine {
+	switch w.engine {
 	case "mem":
 		w.db = mem.New()
 	case "bolt":
-		w.db, err = bolt.Open(t.Context(), filepath.Join(w.dir, "soma.db"), &bolt.Options{Durability: storage.None})
+		w.db, err = bolt.Open(w.Context(), filepath.Join(w.dir, "soma.db"), &bolt.Options{Durability: storage.None})
 	case "badger":
-		w.db, err = badger.Open(t.Context(), w.dir, &badger.Options{Durability: storage.None})
+		w.db, err = badger.Open(w.Context(), w.dir, &badger.Options{Durability: storage.None})
 	case "vault":
-		w.db, err = vault.Open(t.Context(), w.dir, &vault.Options{Durability: storage.None})
+		w.db, err = vault.Open(w.Context(), w.dir, &vault.Options{Durability: storage.None})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { w.db.Close() })
+	w.check(err)
+	w.Cleanup(func() { w.db.Close() })
 	w.open()
-	return w
 }
 
 // open opens the store of entities again.

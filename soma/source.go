@@ -1,7 +1,9 @@
 package soma
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -91,29 +93,88 @@ func (p *PolicySource) AgentProfile(ctx context.Context, agent string) *Entity {
 	return nil
 }
 
-// Constraint is a canon policy that a machine can check.
+// Constraint is a canon policy that a machine can check, or what stands in for
+// one that is withheld.
 type Constraint struct {
-	ID          string `json:"id"` // of the canon entry
-	Name        string `json:"name"`
-	Condition   string `json:"condition"`   // see package guard
-	Enforcement string `json:"enforcement"` // info, warn, error or abort
-	Message     string `json:"message"`     // the first line of the body
+	ID          string    `json:"id"` // of the canon entry, or the path of a file that may be one
+	Name        string    `json:"name"`
+	Condition   string    `json:"condition"`   // see package guard
+	Enforcement string    `json:"enforcement"` // info, warn, error or abort
+	Message     string    `json:"message"`     // the first line of the body; of what is withheld, why, and what to do
+	Withheld    *Withheld `json:"-"`           // nil: the policy is in force as it was ratified
 }
 
 // Constraints returns the policies of canon in force for a team that have a
 // condition, by id. One without an enforcement, or with one that is unknown,
 // blocks: its enforcement is error.
-func (p *PolicySource) Constraints(ctx context.Context, team string) []Constraint {
+//
+// What cannot be judged is blocked. A policy that differs from what was ratified,
+// is missing, cannot be read, or is the subject of decisions that contradict each
+// other, is replaced by what the last decisions have on record: their
+// conditions, with the enforcement warn for info and warn, and error for all
+// others but abort. Where there is no such record, as for canon that nobody has
+// decided about and for a file that cannot be told from a policy, every call is
+// blocked, of all teams. A policy on record without a condition was against no
+// call, and blocks none: [Store.Quarantined] lists it.
+//
+// An error means that the policies could not be looked for. Who guards calls
+// blocks all of them then: see guard.Closed.
+func (p *PolicySource) Constraints(ctx context.Context, team string) ([]Constraint, error) {
+	all, err := p.s.entries(ctx, "policy")
+	if err != nil {
+		return nil, fmt.Errorf("read constraints: %w", err)
+	}
 	var list []Constraint
-	for e, err := range p.s.find(ctx, map[string]string{"layer": string(Canon)}, "policy", 0) {
-		if err != nil || e.Unratified || !holds(e) || !e.visible(team) || e.Text("condition") == "" {
+	for _, x := range all {
+		if x.held != nil {
+			list = append(list, x.held.constraints(team)...)
 			continue
 		}
-		c := Constraint{e.ID, e.Name, e.Text("condition"), e.Text("enforcement"), firstLine(e.Body)}
+		e := x.e
+		if !holds(e) || !e.visible(team) || e.Text("condition") == "" {
+			continue
+		}
+		c := Constraint{ID: e.ID, Name: e.Name, Condition: e.Text("condition"), Enforcement: e.Text("enforcement"), Message: firstLine(e.Body)}
 		if !slices.Contains([]string{"info", "warn", "error", "abort"}, c.Enforcement) {
 			c.Enforcement = "error"
 		}
 		list = append(list, c)
+	}
+	return list, nil
+}
+
+// constraints returns what stands in for a policy that is withheld.
+func (h *Withheld) constraints(team string) []Constraint {
+	name := cmp.Or(h.ID, h.Path, "a file")
+	place := name
+	if h.ID != "" && h.Path != "" {
+		place += " (" + h.Path + ")"
+	}
+	var list []Constraint
+	stand := func(condition, enforcement, effect string) {
+		c := Constraint{ID: bareID(name), Name: name, Condition: condition, Enforcement: enforcement, Withheld: h}
+		c.Message = fmt.Sprintf("%s is withheld, and %s until a person decides: %s: %s", place, effect, h.Reason, h.Repair)
+		if !slices.Contains(list, c) {
+			list = append(list, c)
+		}
+	}
+	if st := h.decided; st == nil || len(st.damaged) > 0 || len(st.heads) == 0 {
+		stand("true", "error", "every call is blocked")
+		return list
+	}
+	for _, d := range h.decided.heads {
+		inForce := d.Holds || h.Doubt == Contradicting || h.Entity != nil && h.Entity.Text(fieldRetiredAt) == ""
+		if !inForce || d.Condition == "" || d.Team != "" && d.Team != team {
+			continue
+		}
+		switch d.Enforcement {
+		case "info", "warn":
+			stand(d.Condition, "warn", "calls that it was against are warned of")
+		case "abort":
+			stand(d.Condition, "abort", "calls that it was against are blocked")
+		default:
+			stand(d.Condition, "error", "calls that it was against are blocked")
+		}
 	}
 	return list
 }

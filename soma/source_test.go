@@ -77,11 +77,16 @@ func TestPolicySource(t *testing.T) {
 		policy("prose", "", "", "error")
 		policy("old", "", "true", "warn")
 		w.check(w.As(anna).Retire(w.Context(), "canon-old", "over"))
-		w.same("constraints", p.Constraints(w.Context(), ""), []soma.Constraint{
+		constraints := func(team string) []soma.Constraint {
+			list, err := p.Constraints(w.Context(), team)
+			w.check(err)
+			return list
+		}
+		w.same("constraints", constraints(""), []soma.Constraint{
 			{ID: "canon-no-deploys", Name: "no deploys", Condition: `tool == "deploy"`, Enforcement: "abort", Message: "Say why"},
 		})
-		w.same("constraints of red", len(p.Constraints(w.Context(), "red")), 2)
-		if c := p.Constraints(w.Context(), "red")[1]; c.Enforcement != "error" {
+		w.same("constraints of red", len(constraints("red")), 2)
+		if c := constraints("red")[1]; c.Enforcement != "error" {
 			w.Errorf("an unknown enforcement is %s", c.Enforcement)
 		}
 	})

@@ -39,11 +39,13 @@ type Store struct {
 	db       storage.Adapter
 	opts     Options
 	searched searched
+	bare     bool // the fields are not declared, and cannot be
 }
 
 // Open returns the store of entities in an adapter, which stays the caller's
 // to close, after [Store.Close]. The adapter must have batches and versions. It
-// declares the fields type, layer, status, tags and team_id for queries.
+// declares the fields type, layer, status, tags and team_id for queries; where
+// that cannot be written, queries read all documents.
 func Open(ctx context.Context, db storage.Adapter, opts *Options) (*Store, error) {
 	s := &Store{db: db}
 	if opts != nil {
@@ -59,7 +61,8 @@ func Open(ctx context.Context, db storage.Adapter, opts *Options) (*Store, error
 		return nil, fmt.Errorf("open knowledge store: %w", err)
 	}
 	s.searched.index = ix
-	if err := storage.EnsureIndex(ctx, db, "type", "layer", "status", "tags", "team_id"); err != nil {
+	err = storage.EnsureIndex(ctx, db, "type", "layer", "status", "tags", "team_id")
+	if s.bare = errors.Is(err, storage.ErrReadOnly); err != nil && !s.bare {
 		return nil, fmt.Errorf("open knowledge store: %w", err)
 	}
 	return s, nil
@@ -148,23 +151,45 @@ func (s *Store) keyOf(ctx context.Context, id string) (string, error) {
 
 // load reads the entity of a key with its version.
 func (s *Store) load(ctx context.Context, key string) (*stored, error) {
-	document, version, err := storage.GetVersion(ctx, s.db, key)
-	if err != nil {
-		return nil, err
+	return s.reader().load(ctx, key)
+}
+
+// reader reads entities one after the other. What was decided about canon it
+// reads once for each type, when it meets the first of it.
+type reader struct {
+	s       *Store
+	decided map[string]ledger
+}
+
+func (s *Store) reader() *reader { return &reader{s, make(map[string]ledger)} }
+
+// load reads the entity of a key with its version. The body of canon is folded.
+func (r *reader) load(ctx context.Context, key string) (*stored, error) {
+	var last storage.Version
+	for {
+		document, version, err := storage.GetVersion(ctx, r.s.db, key)
+		if err != nil {
+			return nil, err
+		}
+		e, err := r.take(ctx, key, document)
+		if err != nil {
+			return nil, err
+		}
+		if e.Unratified && version != last { // or a decision was made since the others were read
+			last = version
+			delete(r.decided, e.Type)
+			continue
+		}
+		sum, err := digest(document)
+		if err != nil {
+			return nil, err
+		}
+		return &stored{e, document, version, sum}, nil
 	}
-	e, err := s.take(ctx, key, document)
-	if err != nil {
-		return nil, err
-	}
-	sum, err := digest(document)
-	if err != nil {
-		return nil, err
-	}
-	return &stored{e, document, version, sum}, nil
 }
 
 // take decodes a document and says whether it is ratified, if it is canon.
-func (s *Store) take(ctx context.Context, key string, document []byte) (*Entity, error) {
+func (r *reader) take(ctx context.Context, key string, document []byte) (*Entity, error) {
 	e, err := decode(key, document)
 	if err != nil {
 		return nil, &storage.CorruptError{Key: key, Reason: err.Error(), Repair: "mend the document by hand"}
@@ -172,13 +197,16 @@ func (s *Store) take(ctx context.Context, key string, document []byte) (*Entity,
 	if e.Layer != Canon {
 		return e, nil
 	}
-	ratified, err := s.db.Get(ctx, canonPrefix+key)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return nil, fmt.Errorf("read ratification: %w", err)
+	l, ok := r.decided[e.Type]
+	if !ok {
+		if l, err = r.s.ledger(ctx, e.Type); err != nil {
+			return nil, err
+		}
+		r.decided[e.Type] = l
 	}
-	sum, err := digest(document)
-	e.Unratified = string(ratified) != sum
-	return e, err
+	e.Body = fold(e.Body)
+	l[key].examine(key, e, nil) // which marks it
+	return e, nil
 }
 
 // Query selects entities; all conditions must hold. Times are half-open
@@ -201,7 +229,8 @@ const AllTeams = "*"
 
 // Query yields the entities that q selects, by key, or by relevance if q has a
 // Text. It reads those documents only that match in type, layer, status and tag.
-// Unratified canon is left out. Without a Team, entities of teams are left out.
+// Canon that [Store.Quarantined] lists is left out; where the layer is canon, a
+// document that cannot be read is no error for that reason. Without a Team, entities of teams are left out.
 // With a Text, the index takes in first what was edited by hand, which a store
 // that is read-only refuses.
 func (s *Store) Query(ctx context.Context, q Query) iter.Seq2[*Entity, error] {
@@ -235,6 +264,9 @@ func (s *Store) candidates(ctx context.Context, q *Query) iter.Seq2[*Entity, err
 	if q.Text != "" {
 		return s.search(ctx, q)
 	}
+	if q.Layer == Canon {
+		return s.sound(ctx, q.Type)
+	}
 	equal := make(map[string]string)
 	for field, value := range map[string]string{"status": q.Status, "layer": string(q.Layer), "tags": q.Tag} {
 		if value != "" {
@@ -254,6 +286,24 @@ func (q *Query) admits(e *Entity) bool {
 		in(e.Created, q.CreatedFrom, q.CreatedTo) && in(e.Updated, q.UpdatedFrom, q.UpdatedTo)
 }
 
+// documents yields the documents that q selects.
+func (s *Store) documents(ctx context.Context, q storage.Query) iter.Seq2[storage.Entry, error] {
+	if !s.bare {
+		return storage.Find(ctx, s.db, q)
+	}
+	return func(yield func(storage.Entry, error) bool) {
+		n := 0
+		for entry, err := range storage.Scan(ctx, s.db, q.Prefix, &storage.ScanOptions{After: "`"}) { // before all types, behind all records
+			if err == nil && !q.Match(entry.Key, entry.Value) {
+				continue
+			}
+			if n++; !yield(entry, err) || err != nil || n == q.Limit {
+				return
+			}
+		}
+	}
+}
+
 // find yields the entities whose declared fields have these values, unratified
 // canon too. A document that cannot be read is an error that names it.
 func (s *Store) find(ctx context.Context, equal map[string]string, kind string, limit int) iter.Seq2[*Entity, error] {
@@ -262,12 +312,24 @@ func (s *Store) find(ctx context.Context, equal map[string]string, kind string, 
 		if kind != "" {
 			q.Prefix = kind + "/"
 		}
-		for entry, err := range storage.Find(ctx, s.db, q) {
+		r := s.reader()
+		for entry, err := range s.documents(ctx, q) {
 			if err != nil {
 				yield(nil, fmt.Errorf("query entities: %w", err))
 				return
 			}
-			if e, err := s.take(ctx, entry.Key, entry.Value); !yield(e, err) {
+			e, err := r.take(ctx, entry.Key, entry.Value)
+			if err == nil && e.Unratified { // or a decision was made since
+				switch again, failed := r.load(ctx, entry.Key); {
+				case errors.Is(failed, ErrNotFound):
+					continue
+				case failed != nil:
+					err = failed
+				default:
+					e = again.Entity
+				}
+			}
+			if !yield(e, err) {
 				return
 			}
 		}

@@ -13,8 +13,9 @@ import (
 // how many it took in. Text that was written and replaced between two calls is
 // in no history.
 func (s *Store) Sync(ctx context.Context) (n int, err error) {
+	r := s.reader()
 	take := func(key string) error {
-		took, err := s.takeIn(ctx, key)
+		took, err := s.takeIn(ctx, r, key)
 		if took && err == nil {
 			n++
 		}
@@ -43,18 +44,18 @@ func (s *Store) Sync(ctx context.Context) (n int, err error) {
 }
 
 // takeIn takes in one entity, if it is not what the history says.
-func (s *Store) takeIn(ctx context.Context, key string) (took bool, err error) {
+func (s *Store) takeIn(ctx context.Context, r *reader, key string) (took bool, err error) {
 	err = s.change(ctx, func(b *batch) error {
 		took = false
 		last, err := s.lastVersion(ctx, key)
 		if err != nil {
 			return err
 		}
-		e, err := s.load(ctx, key)
+		e, err := r.load(ctx, key)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
-		if e == nil && last.Digest == "" || e != nil && e.digest == last.Digest {
+		if e == nil && last.Digest == "" || e != nil && (e.digest == last.Digest || last.says(e.Entity)) {
 			return nil
 		}
 		took = true

@@ -310,9 +310,11 @@ func (b *batch) put(ctx context.Context, old *stored, e *Entity, op string, acto
 	}
 	n := last.N
 	if old != nil && old.digest != last.Digest { // somebody changed it by hand
-		n++
-		if err := b.record(key, n, &versionRecord{Op: OpEdit, Actor: byHand, At: formatTime(now)}, old); err != nil {
-			return err
+		if !last.says(old.Entity) {
+			n++
+			if err := b.record(key, n, &versionRecord{Op: OpEdit, Actor: byHand, At: formatTime(now)}, old); err != nil {
+				return err
+			}
 		}
 		b.gone = append(b.gone, textID(key, old.digest))
 	}

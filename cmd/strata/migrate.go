@@ -16,9 +16,10 @@ func migrateCommand(t *tool) *cobra.Command {
 		Use:   "migrate",
 		Short: "Bring documents from before the layers up to date",
 		Long: `Gives entities that have no layer the layer archive, and moves the state of a
-review that older stores have in status to proposal_status. Nothing else changes,
-and a second run changes nothing. What cannot be read is reported and left alone:
-then the exit status is 1.
+review that older stores have in status to proposal_status. Nothing else changes.
+What was ratified before decisions had records of their own gets one, which
+travels with a vault in git. A second run changes nothing. What cannot be read is
+reported and left alone: then the exit status is 1.
 
 In the history the actor is worker:migration.`,
 		Example: "  strata migrate --db vault:notes\n  strata migrate --db agent.db --json",
@@ -47,6 +48,9 @@ func (t *tool) migrated(m *soma.Migrated, asJSON bool) error {
 		}
 	} else {
 		fmt.Fprintf(t.out, "migrated %s, %s as they should be\n", plural(m.Migrated, "entity", "entities"), count(m.Skipped))
+		if m.Converted > 0 {
+			fmt.Fprintf(t.out, "converted %s\n", plural(m.Converted, "decision", "decisions"))
+		}
 		for _, w := range m.Warnings {
 			fmt.Fprintln(t.err, "strata:", printable(w))
 		}

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -34,9 +34,9 @@ guard would.`,
 }
 
 // rulesOf returns the constraints in force for a team as rules of a guard.
-func rulesOf(ctx context.Context, s *soma.Store, team string) []guard.Rule {
+func rulesOf(list []soma.Constraint) []guard.Rule {
 	var rules []guard.Rule
-	for _, c := range s.PolicySource(0).Constraints(ctx, team) {
+	for _, c := range list {
 		rules = append(rules, guard.Rule{
 			ID: c.ID, Name: c.Name, Condition: c.Condition, Enforcement: guard.Enforcement(c.Enforcement), Message: c.Message,
 		})
@@ -51,7 +51,8 @@ type policy struct {
 	Condition   string            `json:"condition"`
 	Enforcement guard.Enforcement `json:"enforcement"`
 	Message     string            `json:"message,omitempty"`
-	Fault       string            `json:"fault,omitempty"` // why it cannot be evaluated
+	Fault       string            `json:"fault,omitempty"`    // why it cannot be evaluated
+	Withheld    *withheldJSON     `json:"withheld,omitempty"` // the policy is in doubt: this is what stands in for it
 }
 
 func policyListCommand(t *tool) *cobra.Command {
@@ -62,14 +63,20 @@ func policyListCommand(t *tool) *cobra.Command {
 		Short: "List the policies that hold, with their conditions",
 		Long: `Lists the policies of canon in force that have a condition: the enforcement, the id,
 the name, and the condition, which describes the calls that the policy is against.
-One whose condition cannot be evaluated holds for every call: it is marked,
-and the exit status is 1.`,
+One whose condition cannot be evaluated holds for every call. One that differs from
+what was ratified, is missing, cannot be read, or is contested after a merge, is
+withheld: what stands in for it is as strong as that was on record, or blocks every
+call. Both are marked, and the exit status is 1.`,
 		Example: "  strata policy list --db agent.db\n  strata policy list --db vault:notes --team core --json",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			return readKnowledge(ctx, "policy list", db, func(s *soma.Store) error {
-				return t.policyList(rulesOf(ctx, s, team), asJSON)
+				list, err := s.PolicySource(0).Constraints(ctx, team)
+				if err != nil {
+					return err
+				}
+				return t.policyList(list, asJSON)
 			})
 		},
 	}
@@ -79,22 +86,29 @@ and the exit status is 1.`,
 	return cmd
 }
 
-func (t *tool) policyList(rules []guard.Rule, asJSON bool) error {
-	faults := map[string]string{}
-	for _, f := range guard.New(rules).Faults() {
-		faults[f.Rule.ID] = f.Err.Error()
+func (t *tool) policyList(constraints []soma.Constraint, asJSON bool) error {
+	faults := map[guard.Rule]string{}
+	for _, f := range guard.New(rulesOf(constraints)).Faults() {
+		faults[f.Rule] = f.Err.Error()
 	}
 	p := newScreen(t.out, t.env)
 	list := []policy{}
-	for _, r := range rules {
-		fault := faults[r.ID]
-		list = append(list, policy{r.ID, r.Name, r.Condition, r.Enforcement, r.Message, fault})
+	withheld := 0
+	for i, r := range rulesOf(constraints) {
+		fault, held := faults[r], constraints[i].Withheld
+		list = append(list, policy{r.ID, r.Name, r.Condition, r.Enforcement, r.Message, fault, heldJSON(held)})
+		if held != nil {
+			withheld++
+		}
 		if asJSON {
 			continue
 		}
 		p.printf("%s  %s  %s\n", p.paint(enforcementColor(r.Enforcement), pad(escape(string(r.Enforcement), false), 5)),
 			p.paint(bold, escape(r.ID, false)), escape(r.Name, false))
 		p.printf("       %s\n", escape(r.Condition, false))
+		if held != nil {
+			p.printf("       %s\n", p.paint(red, escape(r.Message, false)))
+		}
 		if fault != "" {
 			p.printf("       %s\n", p.paint(red, "cannot be evaluated, so that it holds for every call: "+escape(fault, false)))
 		}
@@ -107,10 +121,15 @@ func (t *tool) policyList(rules []guard.Rule, asJSON bool) error {
 	case len(list) == 0:
 		fmt.Fprintln(t.err, "strata: no policy of canon has a condition")
 	}
-	if len(faults) > 0 {
+	switch {
+	case p.err != nil:
+		return p.err
+	case withheld > 0:
+		return fmt.Errorf("%s withheld: 'strata review list' says why, and what to do", plural(withheld, "policy is", "policies are"))
+	case len(faults) > 0:
 		return fmt.Errorf("%s a condition that cannot be evaluated: supersede it by one that can", plural(len(faults), "policy has", "policies have"))
 	}
-	return p.err
+	return nil
 }
 
 func enforcementColor(e guard.Enforcement) color {
@@ -145,7 +164,8 @@ func policyCheckCommand(t *tool) *cobra.Command {
 		Short: "Say whether a tool call would be allowed, and by which policies not",
 		Long: `Evaluates a tool call against the policies of canon, as an agent loop's guard does:
 allow, warn or block, with the canon entries that say so. Nothing is called. The
-exit status is 1 if the call is blocked.
+exit status is 1 if the call is blocked, as every call is where the policies cannot
+be read.
 
 What conditions ask of the past is given by flags: --calls, --failures and --streak
 are what every rate, count and streak sees, --counter what a counter is.`,
@@ -159,7 +179,12 @@ are what every rate, count and streak sees, --counter what a counter is.`,
 			}
 			ctx := cmd.Context()
 			return readKnowledge(ctx, "policy check", o.db, func(s *soma.Store) error {
-				return t.policyCheck(guard.New(rulesOf(ctx, s, o.call.Team)).Check(o.call, o.past), o.json)
+				list, err := s.PolicySource(0).Constraints(ctx, o.call.Team)
+				g := guard.New(rulesOf(list))
+				if err != nil {
+					g = guard.Closed(err.Error())
+				}
+				return cmp.Or(err, t.policyCheck(g.Check(o.call, o.past), o.json))
 			})
 		},
 	}

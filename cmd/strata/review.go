@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,35 +59,43 @@ so that agents can go on.`,
 	return cmd
 }
 
-// petition is something that a reviewer decides: a proposal, or canon that
-// nobody has ratified.
+// petition is something that a reviewer decides: a proposal, or canon that is
+// withheld.
 type petition struct {
-	entity      *soma.Entity
-	evidence    []soma.Cited
-	conflicts   []*soma.Entity // canon in force that it contradicts
-	quarantined bool
+	entity    *soma.Entity // nil: what is withheld has no document that can be read
+	evidence  []soma.Cited
+	conflicts []*soma.Entity // canon in force that it contradicts
+	held      *soma.Withheld // nil: a proposal
 }
 
 // readPetitions returns what waits: the proposals, the most confident first, and
-// the quarantined canon.
+// the canon that is withheld. Where the proposals cannot be read, the rest is there
+// beside the error.
 func readPetitions(ctx context.Context, s *soma.Store) ([]petition, error) {
-	pending, err := s.Pending(ctx)
+	held, err := s.Quarantined(ctx)
 	if err != nil {
 		return nil, err
 	}
-	quarantined, err := s.Quarantined(ctx)
-	if err != nil {
-		return nil, err
-	}
+	pending, failed := s.Pending(ctx)
 	var all []petition
-	for _, e := range append(pending, quarantined...) {
+	for _, e := range pending {
 		p, err := readPetition(ctx, s, entityName(e))
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, p)
 	}
-	return all, nil
+	for i := range held {
+		var p petition
+		if e := held[i].Entity; e != nil {
+			if p, err = readPetition(ctx, s, entityName(e)); err != nil {
+				return nil, err
+			}
+		}
+		p.held = &held[i]
+		all = append(all, p)
+	}
+	return all, failed
 }
 
 func readPetition(ctx context.Context, s *soma.Store, id string) (petition, error) {
@@ -95,7 +104,22 @@ func readPetition(ctx context.Context, s *soma.Store, id string) (petition, erro
 		return petition{}, err
 	}
 	conflicts, err := s.Conflicts(ctx, entityName(e))
-	return petition{e, cited, conflicts, e.Unratified}, err
+	return petition{entity: e, evidence: cited, conflicts: conflicts}, err
+}
+
+// id names what is decided: type/id, or the file of what may be canon.
+func (p *petition) id() string {
+	if p.entity != nil {
+		return entityName(p.entity)
+	}
+	return cmp.Or(p.held.ID, p.held.Path)
+}
+
+func (p *petition) name() string {
+	if p.entity != nil {
+		return p.entity.Name
+	}
+	return string(p.held.Doubt)
 }
 
 // citedText says what a piece of evidence is.
@@ -111,6 +135,9 @@ func citedText(c *soma.Cited) string {
 }
 
 func (p *petition) confidence() string {
+	if p.entity == nil {
+		return "   -"
+	}
 	if c, ok := p.entity.Confidence(); ok {
 		return fmt.Sprintf("%.2f", c)
 	}
@@ -119,10 +146,27 @@ func (p *petition) confidence() string {
 
 // petitionJSON is a petition as JSON.
 type petitionJSON struct {
-	Entity    map[string]any `json:"entity"`
+	Entity    map[string]any `json:"entity"` // null: what is withheld has no document that can be read
 	Digest    string         `json:"digest"` // of the entity, for promote and supersede
 	Evidence  []citedJSON    `json:"evidence"`
 	Conflicts []string       `json:"conflicts"` // type/id of canon
+	Withheld  *withheldJSON  `json:"withheld,omitempty"`
+}
+
+// withheldJSON says why canon is withheld, and what to do about it.
+type withheldJSON struct {
+	ID     string     `json:"id,omitempty"` // type/id
+	Path   string     `json:"path,omitempty"`
+	Doubt  soma.Doubt `json:"doubt"` // differs, missing, unreadable, contradicting, unrecorded
+	Reason string     `json:"reason"`
+	Repair string     `json:"repair"`
+}
+
+func heldJSON(h *soma.Withheld) *withheldJSON {
+	if h == nil {
+		return nil
+	}
+	return &withheldJSON{h.ID, h.Path, h.Doubt, h.Reason, h.Repair}
 }
 
 type citedJSON struct {
@@ -133,7 +177,10 @@ type citedJSON struct {
 }
 
 func (p *petition) json() petitionJSON {
-	out := petitionJSON{Entity: documentOf(p.entity), Digest: p.entity.Digest(), Evidence: []citedJSON{}, Conflicts: []string{}}
+	out := petitionJSON{Evidence: []citedJSON{}, Conflicts: []string{}, Withheld: heldJSON(p.held)}
+	if p.entity != nil {
+		out.Entity, out.Digest = documentOf(p.entity), p.entity.Digest()
+	}
 	for _, c := range p.evidence {
 		j := citedJSON{ID: c.ID, Gone: c.Entity == nil, Changed: c.Changed}
 		if c.Entity != nil {
@@ -153,8 +200,10 @@ func reviewListCommand(t *tool) *cobra.Command {
 		Use:   "list",
 		Short: "List what waits for a reviewer",
 		Long: `Lists the proposals that wait, the most confident first, each with its evidence and
-the canon that it contradicts; and quarantined canon, which somebody wrote or
-changed past a review, and which no agent is served until it is ratified.`,
+the canon that it contradicts; and quarantined canon, which no agent is served
+until a person decides: what somebody wrote or changed past a review, what is
+missing or cannot be read, and what decisions contradict each other about, as
+after a merge. Each says why, and what to do.`,
 		Example: "  strata review list --db agent.db\n  strata review list --db vault:notes --json",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -168,20 +217,20 @@ changed past a review, and which no agent is served until it is ratified.`,
 
 func (t *tool) reviewList(ctx context.Context, verb string, o *reviewOptions) error {
 	return readKnowledge(ctx, verb, o.db, func(s *soma.Store) error {
-		all, err := readPetitions(ctx, s)
-		if err != nil {
-			return err
+		all, failed := readPetitions(ctx, s)
+		if failed != nil && len(all) == 0 {
+			return failed
 		}
 		if o.json {
 			out := map[string][]petitionJSON{"pending": {}, "quarantined": {}}
 			for i := range all {
 				kind := "pending"
-				if all[i].quarantined {
+				if all[i].held != nil {
 					kind = "quarantined"
 				}
 				out[kind] = append(out[kind], all[i].json())
 			}
-			return printJSON(t.out, out)
+			return cmp.Or(printJSON(t.out, out), failed)
 		}
 		if len(all) == 0 {
 			fmt.Fprintln(t.err, "strata: nothing waits for a reviewer")
@@ -189,20 +238,27 @@ func (t *tool) reviewList(ctx context.Context, verb string, o *reviewOptions) er
 		p := newScreen(t.out, t.env)
 		for i := range all {
 			switch {
-			case all[i].quarantined && (i == 0 || !all[i-1].quarantined):
-				p.rule("quarantined", "canon that no review has ratified: nobody is served it")
+			case all[i].held != nil && (i == 0 || all[i-1].held == nil):
+				p.rule("quarantined", "canon in doubt: nobody is served it")
 			case i == 0:
 				p.rule("pending", "proposals, the most confident first")
 			}
 			p.petition(&all[i])
 		}
-		return p.err
+		return cmp.Or(p.err, failed)
 	})
 }
 
 // petition prints what is asked of a reviewer, on a few lines.
 func (s *screen) petition(p *petition) {
-	s.printf("%s  %s  %s\n", s.paint(yellow, p.confidence()), s.paint(bold, escape(entityName(p.entity), false)), escape(p.entity.Name, false))
+	s.printf("%s  %s  %s\n", s.paint(yellow, p.confidence()), s.paint(bold, escape(p.id(), false)), escape(p.name(), false))
+	if h := p.held; h != nil {
+		s.printf("      %s  %s\n", pad(string(h.Doubt), 13), printable(h.Reason))
+		if h.Path != "" && h.ID != "" {
+			s.printf("      file           %s\n", printable(h.Path))
+		}
+		s.printf("      to do          %s\n", printable(h.Repair))
+	}
 	for i := range p.evidence {
 		s.printf("      evidence     %s\n", citedText(&p.evidence[i]))
 	}
@@ -322,18 +378,21 @@ by it, at once.
 	},
 }, {
 	verb: "retire", use: "retire ID", args: 1, what: "a canon entity",
-	short:   "Say that a canon entity no longer holds",
-	long:    `Says that a canon entity no longer holds. It is kept, and served no longer.`,
+	short: "Say that a canon entity no longer holds",
+	long: `Says that a canon entity no longer holds. It is kept, and served no longer. One
+whose document is gone or cannot be read, or about which decisions contradict each
+other, is retired too.`,
 	example: "  strata review retire canon-retries --db agent.db --as anna --reason 'the service is gone'",
 	do: func(ctx context.Context, w *soma.Writer, args []string, o *reviewOptions) (string, []string, error) {
 		return "retired " + args[0], args, w.Retire(ctx, args[0], o.reason)
 	},
 }, {
 	verb: "ratify", use: "ratify ID", args: 1, what: "a quarantined canon entity",
-	short: "Take a canon entity that somebody wrote or changed by hand",
+	short: "Take a quarantined canon entity as it is",
 	long: `Takes a canon entity that is quarantined, because somebody wrote or changed it past
-a review, as it is now, in the name of the reviewer. Who does not agree mends the
-document by hand, or forgets it.`,
+a review, or because decisions contradict each other, as it is now, in the name of
+the reviewer. Who does not agree mends the document by hand, retires or forgets
+it. A text with the marks of a merge conflict is refused: edit it first.`,
 	example: "  strata review ratify insight/canon-retries --db vault:notes --as anna --reason 'a typo was mended'",
 	do: func(ctx context.Context, w *soma.Writer, args []string, o *reviewOptions) (string, []string, error) {
 		return "ratified " + args[0], args, w.Ratify(ctx, args[0], o.reason)
@@ -406,9 +465,12 @@ func decisionCommand(t *tool, d *decision) *cobra.Command {
 					_, err := fmt.Fprintln(t.out, escape(said, false))
 					return err
 				}
-				var changed []map[string]any
+				changed := []map[string]any{}
 				for _, id := range ids {
 					e, err := s.Read(ctx, id)
+					if errors.Is(err, soma.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+						continue // it was retired without a document
+					}
 					if err != nil {
 						return err
 					}

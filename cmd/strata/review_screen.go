@@ -50,8 +50,9 @@ func (d *desk) petitions() (all []petition, err error) {
 // if it is still what the reviewer has read. old is the canon entity to be
 // superseded, if any.
 func (d *desk) decide(verb string, p *petition, old, reason string) (said string, err error) {
-	id := entityName(p.entity)
+	id := p.id()
 	err = writeKnowledge(d.ctx, "review", d.db, func(s *soma.Store, _ storage.Adapter) error {
+		w := s.As(d.actor)
 		now, err := s.Read(d.ctx, id)
 		if err != nil {
 			return err
@@ -59,7 +60,6 @@ func (d *desk) decide(verb string, p *petition, old, reason string) (said string
 		if len(changedFields(documentOf(p.entity), documentOf(now))) > 0 {
 			return fmt.Errorf("%s changed since it was shown: read it again", id)
 		}
-		w := s.As(d.actor)
 		switch verb {
 		case deskReject:
 			said = "rejected " + id
@@ -262,10 +262,10 @@ func (m *reviewModel) ask(key string) {
 		return
 	}
 	switch p := &m.all[m.at]; {
-	case p.quarantined && key == "p":
+	case p.held != nil && key == "p" && p.entity != nil:
 		m.asking = &question{verb: deskRatify}
-	case p.quarantined:
-		m.note = "it is canon already, but for a reviewer: mend the document by hand, or 'strata forget' it"
+	case p.held != nil:
+		m.note = "it is canon in doubt: " + p.held.Repair
 	case key == "p":
 		m.asking = &question{verb: deskPromote}
 	case key == "r":
@@ -334,7 +334,7 @@ func (m *reviewModel) lines() []string {
 	s := &screen{color: m.color}
 	waiting := 0
 	for i := range m.all {
-		if !m.all[i].quarantined {
+		if m.all[i].held == nil {
 			waiting++
 		}
 	}
@@ -387,14 +387,14 @@ func (m *reviewModel) list(s *screen, width, rows int) []string {
 	for i := from; i < min(from+rows, len(m.all)); i++ {
 		p := &m.all[i]
 		mark, lead := "  ", p.confidence()
-		if p.quarantined {
+		if p.held != nil {
 			lead = "!!!!"
 		}
 		c := plain
 		if i == m.at {
 			mark, c = "> ", bold
 		}
-		text := mark + lead + " " + preview(p.entity.Name, max(width-7, 1))
+		text := mark + lead + " " + preview(p.name(), max(width-7, 1))
 		lines = append(lines, s.paint(c, pad(truncate(text, width), width)))
 	}
 	return lines
@@ -413,10 +413,21 @@ func (m *reviewModel) shown(s *screen, width int) []string {
 	}
 	p := &m.all[m.at]
 	e := p.entity
-	add(bold, e.Name)
-	add(faint, entityName(e))
-	if p.quarantined {
-		add(red, "Quarantined: somebody wrote or changed this canon past a review. Nobody is served it. p ratifies it as it is.")
+	add(bold, p.name())
+	add(faint, p.id())
+	if h := p.held; h != nil {
+		add(red, "Quarantined, nobody is served it: "+h.Reason+".")
+		if h.Path != "" {
+			add(faint, h.Path)
+		}
+		todo := "To do: " + h.Repair + "."
+		if e != nil {
+			todo += " p ratifies it as it is."
+		}
+		add(plain, todo)
+	}
+	if e == nil {
+		return lines
 	}
 	about := []string{"confidence " + strings.TrimSpace(p.confidence()), "by " + cmp.Or(e.SourceWorker, "hand")}
 	if e.Team != "" {

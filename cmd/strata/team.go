@@ -205,7 +205,11 @@ func (t *team) obey(ctx context.Context) error {
 			lines = append(lines, "prompt "+strings.Join(strings.Fields(it.Text()), " "))
 		}
 	}
-	verdict := guard.New(rulesOf(ctx, t.store, demoTeam)).Check(guard.Call{Agent: "planner", Team: demoTeam, Tool: "deploy", Time: t.now}, t.calls)
+	constraints, err := t.store.PolicySource(0).Constraints(ctx, demoTeam)
+	if err != nil {
+		return err
+	}
+	verdict := guard.New(rulesOf(constraints)).Check(guard.Call{Agent: "planner", Team: demoTeam, Tool: "deploy", Time: t.now}, t.calls)
 	lines = append(lines, "guard "+verdict.String())
 	answer := "I do not deploy a third time: a rule of the team says that somebody has to look at the health check first."
 	if verdict.Action != guard.Block {

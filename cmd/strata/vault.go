@@ -1,17 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stratamem/strata/soma"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/vault"
 )
@@ -65,9 +68,9 @@ func vaultCheckCommand(t *tool) *cobra.Command {
 		Use:   "check DIR",
 		Short: "Find what is damaged, and files that are no documents",
 		Long: `Reads every file and every record of a vault, compares the index with the files,
-verifies the checksums of the log and the chain of the audit log, and prints what
-is wrong, each with what to do about it. Nothing is changed. The exit status is 1
-if anything is wrong.`,
+verifies the checksums of the log and the chain of the audit log, compares canon with
+what people decided, and prints what is wrong, each with what to do about it.
+Nothing is changed. The exit status is 1 if anything is wrong.`,
 		Example: "  strata vault check notes\n  strata vault check notes --json",
 		Args:    exactly(1, "a directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -88,14 +91,15 @@ func (t *tool) vaultCheck(ctx context.Context, s *vault.Store, asJSON bool) erro
 			return err
 		}
 		found = append(found, f)
-		if asJSON {
-			continue
-		}
-		where := f.Path
-		if where == "" {
-			where = f.Key
-		}
-		fmt.Fprintf(t.out, "%s: %s\n    %s\n", printable(where), printable(f.Reason), printable(f.Repair))
+	}
+	doubts, err := doubts(ctx, s, found)
+	if err != nil {
+		return err
+	}
+	found = append(found, doubts...)
+	for i := 0; i < len(found) && !asJSON; i++ {
+		f := &found[i]
+		fmt.Fprintf(t.out, "%s: %s\n    %s\n", printable(cmp.Or(f.Path, f.Key)), printable(f.Reason), printable(f.Repair))
 	}
 	if asJSON {
 		if err := printJSON(t.out, found); err != nil {
@@ -109,6 +113,22 @@ func (t *tool) vaultCheck(ctx context.Context, s *vault.Store, asJSON bool) erro
 		return nil
 	}
 	return t.vaultHolds(ctx, s, "sound: ")
+}
+
+// doubts returns what of canon is withheld and is not found already.
+func doubts(ctx context.Context, s *vault.Store, found []storage.Fault) (list []storage.Fault, err error) {
+	err = onKnowledge(ctx, s, func(knowledge *soma.Store) error {
+		all, err := knowledge.Quarantined(ctx)
+		for _, h := range all {
+			if !slices.ContainsFunc(found, func(f storage.Fault) bool {
+				return h.Doubt == soma.Unreadable && (f.Path == h.Path || f.Path == "" && f.Key == h.ID)
+			}) {
+				list = append(list, storage.Fault{Key: h.ID, Path: h.Path, Reason: string(h.Doubt) + ": " + h.Reason, Repair: h.Repair})
+			}
+		}
+		return err
+	})
+	return list, err
 }
 
 func (t *tool) vaultHolds(ctx context.Context, s *vault.Store, lead string) error {

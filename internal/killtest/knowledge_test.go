@@ -154,11 +154,14 @@ func (k *knowledge) agrees() error {
 	if err != nil {
 		return err
 	}
-	for _, e := range quarantined {
+	for _, h := range quarantined {
 		if k.engine != "vault" {
-			k.bad("%s is quarantined, and nobody wrote it past a review", e.Key())
+			k.bad("%s is quarantined, and nobody wrote it past a review: %s", h.ID, h.Reason)
 		}
-		for _, l := range e.Links() {
+		if h.Entity == nil {
+			continue
+		}
+		for _, l := range h.Entity.Links() {
 			linked[storage.EscapeSegment(l.To)+"/"+storage.EscapeSegment(l.From)] = true
 		}
 	}
@@ -270,8 +273,12 @@ func (k *knowledge) decided() error {
 
 // rules returns the constraints in force as rules of a guard.
 func rules(ctx context.Context, s *soma.Store) ([]guard.Rule, error) {
+	list, err := s.PolicySource(0).Constraints(ctx, team)
+	if err != nil {
+		return nil, err
+	}
 	var rules []guard.Rule
-	for _, c := range s.PolicySource(0).Constraints(ctx, team) {
+	for _, c := range list {
 		rules = append(rules, guard.Rule{ID: c.ID, Name: c.Name, Condition: c.Condition, Enforcement: guard.Enforcement(c.Enforcement), Message: c.Message})
 	}
 	return rules, nil

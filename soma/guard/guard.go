@@ -101,6 +101,12 @@ func New(rules []Rule) *Guard {
 	return g
 }
 
+// Closed returns a guard that blocks every call, and says why: for a loop whose
+// policies cannot be read.
+func Closed(reason string) *Guard {
+	return New([]Rule{{ID: "closed", Condition: "true", Enforcement: Error, Message: "policies cannot be read: " + reason}})
+}
+
 // Faults returns the rules that did not compile, strongest enforcement first.
 // Show them where policies are made: those of error or abort block every call.
 func (g *Guard) Faults() []Fault {
