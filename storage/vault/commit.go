@@ -476,13 +476,12 @@ func (s *Store) keep(d *doc, now int64) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	ext := filepath.Ext(d.name)
-	rel := lostDir + "/" + d.dir + "/" + fmt.Sprintf("%s.%d%s", strings.TrimSuffix(d.name, ext), now, ext)
-	path := filepath.Join(s.root, rel)
 	unreadable := errors.As(err, &alien)
+	rel := ""
 	if err == nil || unreadable {
-		err = os.MkdirAll(filepath.Dir(path), 0o755)
+		rel, err = s.lostPlace(d.dir, d.name, now)
 	}
+	path := filepath.Join(s.root, rel)
 	switch {
 	case err != nil:
 	case unreadable: // as it is, also a symbolic link
@@ -495,6 +494,14 @@ func (s *Store) keep(d *doc, now int64) (string, error) {
 	}
 	s.logger.Warn("vault: a text that no program had read is replaced; it is kept", "file", d.path(s.root), "kept", path)
 	return rel, nil
+}
+
+// lostPlace returns where in the vault a text is kept that was in a file, and
+// makes the directory.
+func (s *Store) lostPlace(dir, name string, now int64) (string, error) {
+	ext := filepath.Ext(name)
+	rel := lostDir + "/" + dir + "/" + fmt.Sprintf("%s.%d%s", strings.TrimSuffix(name, ext), now, ext)
+	return rel, os.MkdirAll(filepath.Dir(filepath.Join(s.root, rel)), 0o755)
 }
 
 // commit carries the plan out: temporary files, the log, files, audit log,
@@ -644,27 +651,98 @@ func (p *plan) place() error {
 		if c.dir == "" {
 			continue
 		}
-		path := filepath.Join(p.s.root, c.dir, c.name)
-		if c.kind == opDeleteDoc {
-			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-			continue
-		}
 		t := p.keys[c.key]
-		err := os.Rename(t.staged.temp, path)
-		if errors.Is(err, fs.ErrNotExist) { // the temporary file was tidied away
-			err = p.s.putFile(c.dir, c.name, c.value, time.Unix(0, c.stat.mtime))
+		temp := ""
+		if c.kind != opDeleteDoc {
+			temp, t.staged.temp = t.staged.temp, ""
 		}
-		if err != nil {
+		if err := p.s.placeFile(c, temp, t.was.doc); err != nil {
 			return err
 		}
-		t.staged.temp = ""
-		if i == 0 {
+		if i == 0 && c.kind != opDeleteDoc {
 			crashPoint("placed")
 		}
 	}
 	return nil
+}
+
+// placeFile puts the file of a change in place, or takes it away. was is what the
+// change was planned on: what another hand has saved since is kept.
+func (s *Store) placeFile(c *change, temp string, was *doc) error {
+	path := filepath.Join(s.root, c.dir, c.name)
+	if c.kind == opDeleteDoc {
+		old := s.tempName()
+		err := os.Rename(path, old)
+		if errors.Is(err, fs.ErrNotExist) { // or someone tidied up
+			if err = os.MkdirAll(filepath.Dir(old), 0o755); err == nil {
+				err = os.Rename(path, old)
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return s.discardOld(c, old, was)
+	}
+	old, err := swap(temp, path)
+	if errors.Is(err, fs.ErrNotExist) { // the temporary file was tidied away, or the directory is gone
+		_ = os.Remove(temp)
+		if temp, err = s.tempFile(c.dir, c.value, time.Unix(0, c.stat.mtime)); err == nil {
+			old, err = swap(temp, path)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	if old == "" {
+		return nil
+	}
+	return s.discardOld(c, old, was)
+}
+
+// discardOld removes what was in the place of a file, or keeps it if it is not
+// what the change was planned on.
+func (s *Store) discardOld(c *change, old string, was *doc) error {
+	info, err := os.Lstat(old)
+	if err != nil {
+		return err
+	}
+	known := was != nil && !info.IsDir() && (was.stat == statOf(info) || was.bad != "" && was.stat == stat{})
+	if !known && was != nil && info.Mode().IsRegular() && info.Size() == was.stat.size {
+		if text, err := os.ReadFile(old); err == nil {
+			known = digestOf(text) == was.digest
+		}
+	}
+	if known {
+		return os.Remove(old)
+	}
+	rel, err := s.lostPlace(c.dir, c.name, time.Now().UnixNano())
+	if err == nil {
+		err = os.Rename(old, filepath.Join(s.root, rel))
+	}
+	if err != nil {
+		return fmt.Errorf("keep %s: %w", filepath.Join(c.dir, c.name), err)
+	}
+	s.logger.Warn("vault: a text that was saved during a commit is replaced; it is kept", "file", filepath.Join(s.root, c.dir, c.name), "kept", rel)
+	return nil
+}
+
+// replace is swap where files cannot be exchanged: what is saved between its two
+// steps is lost, as is anything where the file system has no links.
+func replace(temp, path string) (old string, err error) {
+	old = temp + ".old"
+	if err := os.Link(path, old); err != nil {
+		old = ""
+	}
+	if err := os.Rename(temp, path); err != nil {
+		if old != "" {
+			err = errors.Join(err, os.Remove(old))
+		}
+		return "", err
+	}
+	return old, nil
 }
 
 // discard removes temporary files that were not used.

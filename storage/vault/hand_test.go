@@ -294,6 +294,71 @@ func TestUnseenTextIsKept(t *testing.T) {
 	sound(t, s)
 }
 
+// TestEditDuringCommit: what is saved after the check of a commit, and before its
+// file is in place, is kept.
+func TestEditDuringCommit(t *testing.T) {
+	const edit = "---\nstatus: active\n---\nby hand"
+	for name, c := range map[string]struct {
+		op   storage.Op
+		hand func(dir string)
+		kept []string
+		want string // after it; "" for nothing
+	}{
+		"saved anew, and replaced": {storage.Put("insight/a", []byte(`{"n":1}`)), func(dir string) {
+			write(t, dir, "insight/.swp", edit)
+			if err := os.Rename(filepath.Join(dir, "insight/.swp"), filepath.Join(dir, "insight/a.md")); err != nil {
+				t.Error(err)
+			}
+		}, []string{edit}, `{"n":1}`},
+		"saved in place, and replaced": {storage.Put("insight/a", []byte(`{"n":1}`)), func(dir string) {
+			write(t, dir, "insight/a.md", edit)
+		}, []string{edit}, `{"n":1}`},
+		"saved, and deleted": {storage.Remove("insight/a"), func(dir string) {
+			write(t, dir, "insight/a.md", edit)
+		}, []string{edit}, ""},
+		"made where there was none": {storage.Put("insight/b", []byte(`{"n":1}`)), func(dir string) {
+			write(t, dir, "insight/b.md", edit)
+		}, []string{edit}, `{"n":1}`},
+		"removed, and replaced": {storage.Put("insight/a", []byte(`{"n":1}`)), func(dir string) {
+			if err := os.Remove(filepath.Join(dir, "insight/a.md")); err != nil {
+				t.Error(err)
+			}
+		}, nil, `{"n":1}`},
+		"removed with its directory, and replaced": {storage.Put("insight/a", []byte(`{"n":1}`)), func(dir string) {
+			if err := os.RemoveAll(filepath.Join(dir, "insight")); err != nil {
+				t.Error(err)
+			}
+		}, nil, `{"n":1}`},
+		"saved without a change": {storage.Put("insight/a", []byte(`{"n":1}`)), func(dir string) {
+			write(t, dir, "insight/a.md", read(t, dir, "insight/a.md"))
+		}, nil, `{"n":1}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, nil)
+			set(t, s, "insight/a", `{"status":"draft"}`)
+			vault.CrashAt("logged", 1, func() { c.hand(dir) })
+			defer vault.CrashAt("", 0, nil)
+			if err := s.Apply(t.Context(), c.op); err != nil {
+				t.Fatal(err)
+			}
+			if c.want != "" {
+				want(t, s, c.op.Key, c.want)
+			} else if _, err := s.Get(t.Context(), c.op.Key); !errors.Is(err, storage.ErrNotFound) {
+				t.Errorf("Get of what was deleted: %v", err)
+			}
+			if texts := lost(t, dir); !slices.Equal(texts, c.kept) {
+				t.Errorf("kept %q, want %q", texts, c.kept)
+			}
+			temps, err := filepath.Glob(filepath.Join(dir, "_data/tmp/*"))
+			if err != nil || len(temps) > 0 {
+				t.Errorf("temporary files are left: %q, %v", temps, err)
+			}
+			sound(t, s)
+		})
+	}
+}
+
 func TestWatchSeesHands(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)

@@ -387,20 +387,29 @@ func torn(text, of []byte) bool {
 
 // putFile writes a file and puts it in place.
 func (s *Store) putFile(dir, name string, text []byte, mtime time.Time) error {
-	if err := os.MkdirAll(filepath.Join(s.root, dir), 0o755); err != nil {
-		return err
-	}
-	temp, _, err := s.writeTemp(text)
+	temp, err := s.tempFile(dir, text, mtime)
 	if err != nil {
 		return err
-	}
-	if err := os.Chtimes(temp, mtime, mtime); err != nil {
-		return errors.Join(err, os.Remove(temp))
 	}
 	if err := os.Rename(temp, filepath.Join(s.root, dir, name)); err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
 	return nil
+}
+
+// tempFile writes a temporary file that is to have a time, and makes the directory
+// that it is for.
+func (s *Store) tempFile(dir string, text []byte, mtime time.Time) (temp string, err error) {
+	if err := os.MkdirAll(filepath.Join(s.root, dir), 0o755); err != nil {
+		return "", err
+	}
+	if temp, _, err = s.writeTemp(text); err != nil {
+		return "", err
+	}
+	if err := os.Chtimes(temp, mtime, mtime); err != nil {
+		return "", errors.Join(err, os.Remove(temp))
+	}
+	return temp, nil
 }
 
 // mark adds a frame of a single mark to the log. Under the lock.

@@ -38,8 +38,10 @@
 // of every file. A plain Set or Delete replaces what it finds; a text that
 // no caller of this store has seen is first kept in _data/lost. Who must not
 // replace it uses a precondition. An edit that is saved between the check of a
-// commit and its rename, some microseconds later, is lost; no system has a way
-// to exclude that. A file that cannot be read as a document is logged and
+// commit and the moment at which its file is put in place is kept there as well:
+// Linux exchanges two files in one step. Elsewhere the last microseconds are not
+// covered; nor is, anywhere, a program that goes on to write to a file it has
+// opened before that. A file that cannot be read as a document is logged and
 // left out of List, Scan and Find; Unreadable lists it, Get of its key is a
 // [*storage.CorruptError], and Set keeps a copy.
 //
