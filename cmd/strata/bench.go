@@ -50,8 +50,8 @@ thousands of turns of one person's threads: Project and Commit, bytes given to t
 store and to write calls, the size of the store against the text in it, heap, and
 the share of each layer. --data names a file in the form of LoCoMo whose chats are
 played, with other names and numbers once they are over; without it a generated
-agent works with tools. Then one run of --live turns. Ten minutes or so for all
-engines; fewer by --engines and --turns.
+agent works with tools. Then one run of --live turns. Three minutes or so for all
+engines; less by --engines, --turns and --live.
 
 With --layers synthetic: append a user item of 400 characters, recall of five layers of
 1,200 characters each, budgets, assembling under a policy of 128,000 tokens, and
