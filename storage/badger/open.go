@@ -60,7 +60,8 @@ func (db *database) release(still *stillness) error {
 
 // Open opens the store in the directory dir, and makes one where there is
 // none, or an empty directory. The directory around it must exist. nil opts
-// are the defaults.
+// are the defaults. Other users are kept out of it, unless it is writable for
+// its group.
 //
 // It starts goroutines, of badger and one that collects the garbage of the
 // value log, which end before Close returns.
@@ -95,6 +96,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	if err := s.restore(); err != nil {
 		return nil, errors.Join(err, s.db.release(nil))
 	}
+	s.narrow()
 	s.stop = make(chan struct{})
 	if !s.opts.ReadOnly && s.opts.GCInterval > 0 {
 		s.background.Go(s.collect)
@@ -164,6 +166,16 @@ func (s *Store) prepare() error {
 		return &storage.FormatError{Path: s.path, Reason: "is not a directory: name a directory"}
 	}
 	return nil
+}
+
+// narrow keeps others out of a directory that is ours, unless its group may write
+// to it, for badger makes its files as the umask says. What is told to agents is
+// for who runs them.
+func (s *Store) narrow() {
+	info, err := os.Stat(s.path)
+	if err == nil && !s.opts.ReadOnly && info.Mode()&0o020 == 0 && info.Mode()&0o077 != 0 {
+		_ = os.Chmod(s.path, info.Mode()&^0o077) // of another user: theirs to say
+	}
 }
 
 // lock locks the directory, and waits while another has the lock.

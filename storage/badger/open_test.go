@@ -442,3 +442,37 @@ func TestNothingRunsAfterClose(t *testing.T) {
 		}
 	})
 }
+
+// TestModes: nobody else reads what is in the store, also where the directory was
+// there before, unless a group shares it.
+func TestModes(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("it has no modes")
+	}
+	for mode, want := range map[fs.FileMode]fs.FileMode{0o755: 0o700, 0o700: 0o700, 0o775: 0o775, 0: 0o700} {
+		dir := filepath.Join(t.TempDir(), "store")
+		if mode != 0 {
+			if err := errors.Join(os.Mkdir(dir, mode), os.Chmod(dir, mode)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		open(t, dir, nil)
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("a directory that was %o is %o, want %o", mode, got, want)
+		}
+	}
+	other := t.TempDir()
+	if err := errors.Join(os.Chmod(other, 0o755), os.WriteFile(filepath.Join(other, "notes.txt"), nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := badger.Open(t.Context(), other, nil); err == nil {
+		s.Close()
+	}
+	if info, err := os.Stat(other); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("a directory that is none of ours is %v, %v", info.Mode(), err)
+	}
+}

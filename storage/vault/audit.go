@@ -67,6 +67,7 @@ const ActorHand = "hand"
 // lock uses it.
 type auditFile struct {
 	root string
+	who  access
 	f    *os.File
 	no   uint64 // how many files came before
 	size int64
@@ -105,7 +106,7 @@ func (a *auditFile) open() error {
 	if a.f != nil {
 		a.f.Close()
 	}
-	a.f, err = os.OpenFile(paths[len(paths)-1], os.O_CREATE|os.O_RDWR|noFollow, 0o644)
+	a.f, err = a.who.open(paths[len(paths)-1], os.O_CREATE|os.O_RDWR|noFollow, true)
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func (s *Store) request(ctx context.Context, ops []storage.Op) *request {
 		}
 		st.digest = digestOf(st.text)
 		var err error
-		if st.temp, st.stat, err = s.writeTemp(st.text); err != nil {
+		if st.temp, st.stat, err = s.writeTemp(st.text, !storage.IsDocument(op.Key)); err != nil {
 			break // the commit tries again, and reports it
 		}
 		if r.staged == nil {
@@ -91,12 +91,12 @@ func (st *staged) remove() {
 
 // writeTemp writes a temporary file, which is not synced: its text is in the log
 // before it is put in place. Who opens the vault may remove it meanwhile.
-func (s *Store) writeTemp(text []byte) (path string, st stat, err error) {
+func (s *Store) writeTemp(text []byte, private bool) (path string, st stat, err error) {
 	path = s.tempName()
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	f, err := s.who.open(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, private)
 	if errors.Is(err, fs.ErrNotExist) { // someone tidied up
-		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
-			f, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err = s.who.mkdirAll(s.root, tempDir); err == nil {
+			f, err = s.who.open(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, private)
 		}
 	}
 	if err != nil {
@@ -487,7 +487,7 @@ func (s *Store) keep(d *doc, now int64) (string, error) {
 	case unreadable: // as it is, also a symbolic link
 		err = os.Link(d.path(s.root), path)
 	default:
-		err = os.WriteFile(path, text, 0o644)
+		err = s.writeWhole(path, text, true)
 	}
 	if err != nil {
 		return "", fmt.Errorf("keep %s: %w", rel, engine.DiskError(err))
@@ -501,7 +501,7 @@ func (s *Store) keep(d *doc, now int64) (string, error) {
 func (s *Store) lostPlace(dir, name string, now int64) (string, error) {
 	ext := filepath.Ext(name)
 	rel := lostDir + "/" + dir + "/" + fmt.Sprintf("%s.%d%s", strings.TrimSuffix(name, ext), now, ext)
-	return rel, os.MkdirAll(filepath.Dir(filepath.Join(s.root, rel)), 0o755)
+	return rel, s.who.mkdirAll(s.root, lostDir+"/"+dir)
 }
 
 // commit carries the plan out: temporary files, the log, files, audit log,
@@ -582,7 +582,7 @@ func (p *plan) stage() error {
 				return err
 			}
 			if t.staged == nil {
-				temp, st, err := p.s.writeTemp(t.text)
+				temp, st, err := p.s.writeTemp(t.text, !storage.IsDocument(t.key))
 				if err != nil {
 					return fmt.Errorf("write %s: %w", p.s.root, engine.DiskError(err))
 				}
@@ -623,17 +623,8 @@ func (s *Store) placeable(t *target) error {
 // makeDir makes a directory for files, and those that it is in.
 func (s *Store) makeDir(dir string) error {
 	err := s.isDir(dir)
-	for i := 0; errors.Is(err, fs.ErrNotExist) && i <= len(dir); i++ {
-		if i < len(dir) && dir[i] != '/' {
-			continue
-		}
-		if made := os.Mkdir(filepath.Join(s.root, dir[:i]), 0o755); made != nil && !errors.Is(made, fs.ErrExist) {
-			err = made
-			break
-		}
-		if i == len(dir) {
-			return nil
-		}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = s.who.mkdirAll(s.root, dir)
 	}
 	if err == errLinked {
 		err = errors.New("there is a symbolic link or a file in the place of the directory")
@@ -674,7 +665,7 @@ func (s *Store) placeFile(c *change, temp string, was *doc) error {
 		old := s.tempName()
 		err := os.Rename(path, old)
 		if errors.Is(err, fs.ErrNotExist) { // or someone tidied up
-			if err = os.MkdirAll(filepath.Dir(old), 0o755); err == nil {
+			if err = s.who.mkdirAll(s.root, tempDir); err == nil {
 				err = os.Rename(path, old)
 			}
 		}

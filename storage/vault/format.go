@@ -27,6 +27,7 @@ import (
 // the newline at the end of a file for one of the body.
 const (
 	markerName    = "_vault.json"
+	ignoreName    = ".gitignore"
 	vaultName     = "_data/vault.json"
 	formatName    = "strata-vault"
 	formatVersion = 2
@@ -83,6 +84,9 @@ func (s *Store) recognize() error {
 	if dirs := s.makeDirs(); dirs != nil {
 		return dirs
 	}
+	if err := s.who.settleAll(s.root); err != nil {
+		return fmt.Errorf("open %s: %w", s.root, engine.DiskError(err))
+	}
 	if err != nil {
 		s.salt = make([]byte, 16)
 		rand.Read(s.salt)
@@ -116,7 +120,7 @@ func (s *Store) writeFormat(name string, v vaultFile) error {
 
 func (s *Store) makeDirs() error {
 	for _, dir := range []string{logDir, tempDir} {
-		if err := os.MkdirAll(filepath.Join(s.root, dir), 0o755); err != nil {
+		if err := s.who.mkdirAll(s.root, dir); err != nil {
 			return fmt.Errorf("create %s: %w", s.root, engine.DiskError(err))
 		}
 	}
@@ -136,7 +140,7 @@ const ignoreText = `# Written by strata; yours to change. What is ignored stays 
 
 // ignore writes a .gitignore where there is none.
 func (s *Store) ignore() error {
-	path := filepath.Join(s.root, ".gitignore")
+	path := filepath.Join(s.root, ignoreName)
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil // theirs
 	}

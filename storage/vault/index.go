@@ -146,7 +146,7 @@ func (s *Store) writeIndex(sync bool) error {
 	if s.upkeep.written == changes+1 {
 		return nil
 	}
-	err := s.place(filepath.Join(s.root, indexName), func(temp string) error { return writeIndexTo(temp, st, at, sync) })
+	err := s.place(filepath.Join(s.root, indexName), func(temp string) error { return s.writeIndexTo(temp, st, at, sync) })
 	if err != nil {
 		return fmt.Errorf("write index: %w", engine.DiskError(err))
 	}
@@ -154,8 +154,8 @@ func (s *Store) writeIndex(sync bool) error {
 	return nil
 }
 
-func writeIndexTo(path string, st *state, at position, sync bool) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+func (s *Store) writeIndexTo(path string, st *state, at position, sync bool) error {
+	f, err := s.who.open(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, true)
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ type lockFile struct {
 	holder []byte
 }
 
-func openLock(dir string, wait time.Duration) (*lockFile, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR|noFollow, 0o644)
+func openLock(dir string, who access, wait time.Duration) (*lockFile, error) {
+	f, err := who.open(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR|noFollow, true)
 	if err != nil {
 		return nil, engine.DiskError(err)
 	}

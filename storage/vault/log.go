@@ -104,10 +104,11 @@ func openSegment(root string, no uint64, base bool) (*segment, error) {
 
 // createSegment makes a segment that is empty, or replaces one that never was
 // used. It is put there whole: a segment without its head is damage.
-func createSegment(root string, no uint64, sync bool) error {
+func (s *Store) createSegment(no uint64) error {
+	root, sync := s.root, s.opts.Durability == storage.Full
 	path := segmentPath(root, no, false)
 	temp := filepath.Join(root, tempDir, tempPrefix+randomName()+"log")
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := s.who.open(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, true)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,11 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	if !s.opts.ReadOnly {
-		s.lock, err = openLock(root, s.opts.LockWait)
+		if s.who, err = accessTo(root); err != nil {
+			return nil, fmt.Errorf("open %s: %w", root, engine.DiskError(err))
+		}
+		s.audit.who = s.who
+		s.lock, err = openLock(root, s.who, s.opts.LockWait)
 		if err != nil {
 			return nil, fmt.Errorf("open %s: %w", root, err)
 		}
@@ -191,21 +195,25 @@ func (s *Store) loadLog() (known bool, err error) {
 
 // putWhole puts a file in place so that a power loss leaves the old or the new.
 func (s *Store) putWhole(path string, text []byte) error {
-	err := s.place(path, func(temp string) error {
-		f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-		if err != nil {
-			return err
-		}
-		_, err = f.Write(text)
-		if err == nil && s.opts.Durability == storage.Full {
-			err = f.Sync()
-		}
-		return errors.Join(err, f.Close())
-	})
+	private := path != filepath.Join(s.root, markerName) && path != filepath.Join(s.root, ignoreName)
+	err := s.place(path, func(temp string) error { return s.writeWhole(temp, text, private) })
 	if err == nil && s.opts.Durability == storage.Full {
 		err = syncDir(filepath.Dir(path))
 	}
 	return err
+}
+
+// writeWhole writes a new file.
+func (s *Store) writeWhole(path string, text []byte, private bool) error {
+	f, err := s.who.open(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, private)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil && s.opts.Durability == storage.Full {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // place puts in place what write makes as a temporary file. Who opens the vault
@@ -262,12 +270,12 @@ func (s *Store) openLog() (position, error) {
 		return position{}, fmt.Errorf("open %s: %w", s.root, engine.DiskError(err))
 	}
 	if len(numbers) == 0 {
-		if err := createSegment(s.root, base+1, s.opts.Durability == storage.Full); err != nil {
+		if err := s.createSegment(base + 1); err != nil {
 			return position{}, fmt.Errorf("create log: %w", engine.DiskError(err))
 		}
 		numbers = []uint64{base + 1}
 	}
-	s.end, err = os.OpenFile(filepath.Join(s.root, endName), os.O_RDWR|os.O_CREATE|noFollow, 0o644)
+	s.end, err = s.who.open(filepath.Join(s.root, endName), os.O_RDWR|os.O_CREATE|noFollow, true)
 	if err != nil {
 		return position{}, fmt.Errorf("open %s: %w", s.root, engine.DiskError(err))
 	}

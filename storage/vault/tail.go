@@ -400,10 +400,10 @@ func (s *Store) putFile(dir, name string, text []byte, mtime time.Time) error {
 // tempFile writes a temporary file that is to have a time, and makes the directory
 // that it is for.
 func (s *Store) tempFile(dir string, text []byte, mtime time.Time) (temp string, err error) {
-	if err := os.MkdirAll(filepath.Join(s.root, dir), 0o755); err != nil {
+	if err := s.who.mkdirAll(s.root, dir); err != nil {
 		return "", err
 	}
-	if temp, _, err = s.writeTemp(text); err != nil {
+	if temp, _, err = s.writeTemp(text, isSpace(top(dir))); err != nil {
 		return "", err
 	}
 	if err := os.Chtimes(temp, mtime, mtime); err != nil {
@@ -438,7 +438,7 @@ func (s *Store) roll(anyhow bool) error {
 		return nil
 	}
 	next := s.at.segment + 1
-	if err := createSegment(s.root, next, s.opts.Durability == storage.Full); err != nil {
+	if err := s.createSegment(next); err != nil {
 		return fmt.Errorf("write log: %w", engine.DiskError(err))
 	}
 	return s.mark(change{kind: opNext, seq: next})

@@ -278,7 +278,7 @@ func (s *Store) writeBase(ctx context.Context, full uint64) error {
 	st := s.snapshot()
 	path := segmentPath(s.root, full, true)
 	temp := s.tempName()
-	f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	f, err := s.who.open(temp, os.O_CREATE|os.O_EXCL|os.O_RDWR, true)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,16 @@
 // records in files, and with no others. A namespace is of files if
 // [Options] Files names it or the vault has its directory.
 //
+// # Who may read it
+//
+// Documents are files as the umask says. Records, the log, the index, the audit
+// log, what is in _data/lost and the lock are for their owner: 0600, in directories
+// of 0700; an open for writing narrows those of ours that are not. To share a
+// vault with a group, make its directory the group's and writable for it (chgrp
+// team DIR; chmod g+ws DIR): then all that is made is the group's to read and to
+// write, the lock too, and the next open of each owner gives the group what is
+// there. See access.go.
+//
 // # Other hands
 //
 // A file that was edited, made or removed by another program is seen by the
@@ -110,6 +120,7 @@ type Options struct {
 // Store is an open vault. It is safe for concurrent use.
 type Store struct {
 	root   string
+	who    access
 	opts   Options
 	opened time.Time
 	salt   []byte
