@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 func openStore(ctx context.Context, spec string, d storage.Durability) (storage.Adapter, error) {
-	return open.Open(ctx, spec, &open.Options{Durability: d})
+	return open.Open(ctx, spec, &open.Options{Durability: d, Files: []string{soma.GovernancePrefix}})
 }
 
 // world is what everybody in the process to be killed works on.

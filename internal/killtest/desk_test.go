@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stratamem/strata/soma"
+	"github.com/stratamem/strata/storage"
 )
 
 // desk is where knowledge is proposed, decided, kept and forgotten. The ids of
@@ -94,6 +95,11 @@ func decide(verb string, args []any, f func() error) error {
 	_, governed := errors.AsType[*soma.GovernanceError](err)
 	_, denied := errors.AsType[*soma.PermissionError](err)
 	_, changed := errors.AsType[*soma.ChangedError](err)
+	if errors.Is(err, storage.ErrCorrupt) { // a person has broken a file, which is to be mended first
+		say(told, "spoilt", args...)
+		say(refused, verb, args...)
+		return nil
+	}
 	if governed || denied || changed || errors.Is(err, soma.ErrNotFound) {
 		say(refused, verb, args...)
 		return nil
@@ -125,6 +131,9 @@ func (d *desk) review(name string) func(ctx context.Context, rnd *rand.Rand) err
 		if !ok || !strings.HasPrefix(e.ID, "idea-") {
 			return nil
 		}
+		if rnd.IntN(8) == 0 {
+			return d.ratify(ctx, w)
+		}
 		held, err := d.soma.Consult(ctx, soma.Enforce, soma.Query{Team: team})
 		if err != nil {
 			return err
@@ -143,6 +152,20 @@ func (d *desk) review(name string) func(ctx context.Context, rnd *rand.Rand) err
 		}
 		return decide("promote", []any{e.ID}, func() error { _, err := w.Promote(ctx, e.ID, e.Digest(), "yes"); return err })
 	}
+}
+
+// ratify takes canon as a person has reworded it.
+func (d *desk) ratify(ctx context.Context, w *soma.Writer) error {
+	list, err := d.soma.Quarantined(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range list {
+		if e := h.Entity; e != nil && strings.Contains(e.Body, "Please ratify") {
+			return decide("ratify", []any{e.Text(soma.FieldOrigin)}, func() error { return w.Ratify(ctx, e.ID, "it reads better") })
+		}
+	}
+	return nil
 }
 
 // keep keeps what the team is at: it makes it, notes on it, drops it and lets it

@@ -45,6 +45,9 @@ func (l *life) edit(copied io.Writer) error {
 	if _, err := os.Stat(filepath.Join(h.dir, "_data", "vault.json")); errors.Is(err, fs.ErrNotExist) {
 		return nil // there is no vault yet
 	}
+	if h.rnd.IntN(5) == 0 {
+		return l.tamper(copied)
+	}
 	h.n++
 	token := fmt.Sprintf("z%dh%dz", l.Kills, h.n)
 	path, ok := one(h.rnd, slices.Sorted(maps.Keys(h.notes)))
@@ -78,6 +81,72 @@ func (l *life) edit(copied io.Writer) error {
 	h.notes[path] = n
 	l.Edits++
 	return nil
+}
+
+// A person edits canon past the reviews, in ways that may come to no harm:
+// tampered files are never served as they are, and what a policy was against stays
+// blocked.
+const (
+	newline  = "a newline at the end" // changes nothing
+	reworded = "other words"          // which a reviewer may ratify
+	marked   = "the marks of a merge conflict"
+	cut      = "half of the file"
+	removed  = "no file"
+	loosened = "another condition"
+)
+
+var tamperings = []string{newline, reworded, marked, cut, removed, loosened}
+
+// tamper edits canon that was in force after the last kill, or brings back what
+// was edited.
+func (l *life) tamper(copied io.Writer) error {
+	var list []*thing
+	for _, id := range slices.Sorted(maps.Keys(l.things)) {
+		if th := l.things[id]; strings.HasPrefix(id, "idea-") && th.settled == promoted && !th.loose && th.tampered != reworded {
+			list = append(list, th)
+		}
+	}
+	th, ok := one(l.hand.rnd, list)
+	if !ok {
+		return nil
+	}
+	path := filepath.Join(th.kind, "canon-"+th.id+".md")
+	full := filepath.Join(l.hand.dir, path)
+	if th.tampered != "" {
+		fmt.Fprintf(copied, "h restore %s\n", path)
+		th.tampered = ""
+		l.Edits++
+		return l.hand.save(path, &note{shared: true}, th.original)
+	}
+	read, err := os.ReadFile(full)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it was just forgotten
+	}
+	if err != nil {
+		return fmt.Errorf("edit by hand: %w", err)
+	}
+	text := string(read)
+	th.original, th.tampered = text, tamperings[l.hand.rnd.IntN(len(tamperings))]
+	fmt.Fprintf(copied, "h tamper %s: %s\n", path, th.tampered)
+	l.Edits++
+	switch th.tampered {
+	case newline:
+		text += "\n"
+	case reworded:
+		text += "Please ratify this as well.\n"
+	case marked:
+		text += "<<<<<<< HEAD\nours\n=======\ntheirs\n>>>>>>> branch\n"
+	case cut:
+		text = text[:len(text)/2]
+	case loosened:
+		text = strings.Replace(text, "tool-", "tool-of-nobody-", 1)
+		if th.kind != "policy" {
+			text += "And more.\n"
+		}
+	case removed:
+		return os.Remove(full)
+	}
+	return l.hand.save(path, &note{shared: true}, text)
 }
 
 // save writes a file in place, or to another that takes its place.

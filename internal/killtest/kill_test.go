@@ -75,19 +75,19 @@ func TestKills(t *testing.T) {
 }
 
 // figures count what was acknowledged and held.
-type figures struct{ Kills, Turns, Ends, Decisions, Forgets, Edits, Resumed, Open, Conflicts int }
+type figures struct{ Kills, Turns, Ends, Decisions, Forgets, Edits, Resumed, Open, Conflicts, Guarded, Withheld int }
 
 func (f figures) plus(g figures) figures {
 	return figures{
 		f.Kills + g.Kills, f.Turns + g.Turns, f.Ends + g.Ends, f.Decisions + g.Decisions, f.Forgets + g.Forgets,
-		f.Edits + g.Edits, f.Resumed + g.Resumed, f.Open + g.Open, f.Conflicts + g.Conflicts,
+		f.Edits + g.Edits, f.Resumed + g.Resumed, f.Open + g.Open, f.Conflicts + g.Conflicts, f.Guarded + g.Guarded, f.Withheld + g.Withheld,
 	}
 }
 
 func (f figures) String() string {
 	return fmt.Sprintf("%d kills, acknowledged: %d turns, %d ends of runs, %d changes of knowledge, %d forgets, %d edits by hand; "+
-		"%d runs resumed, %d operations cut off, %d conflicts seen by a caller",
-		f.Kills, f.Turns, f.Ends, f.Decisions, f.Forgets, f.Edits, f.Resumed, f.Open, f.Conflicts)
+		"%d runs resumed, %d operations cut off, %d conflicts seen by a caller, %d policies found to block their call, %d of them edited by hand",
+		f.Kills, f.Turns, f.Ends, f.Decisions, f.Forgets, f.Edits, f.Resumed, f.Open, f.Conflicts, f.Guarded, f.Withheld)
 }
 
 // life is a store that lives through a number of kills.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,14 +31,15 @@ const (
 	retired   phase = "retired"  // promoted, and no longer in force
 	gone      phase = "gone"     // removed or forgotten
 	confusing phase = "confusing"
+	ratified  phase = "ratified" // after an edit by hand: promoted again
 )
 
-var ranks = map[phase]int{absent: 0, present: 1, promoted: 2, rejected: 2, archived: 2, retired: 3, gone: 4, confusing: -1}
+var ranks = map[phase]int{absent: 0, present: 1, promoted: 2, rejected: 2, archived: 2, retired: 3, gone: 4, confusing: -1, ratified: 0}
 
 // results says which phase a change leads to.
 var results = map[string]phase{
 	"create": present, "promote": promoted, "reject": rejected, "retire": retired, "remove": gone, "forget": gone, "decay": archived,
-	"supersede": promoted, "superseded": retired,
+	"supersede": promoted, "superseded": retired, "ratify": ratified,
 }
 
 // thing is an entity that was to be made.
@@ -45,6 +49,12 @@ type thing struct {
 	settled          phase // as it was after the last kill
 	ops              []attempt
 	note, noteTried  int // of work: the last note that was acknowledged, and that was tried
+
+	// tampered says how a person has edited the canon that the proposal became, ""
+	// if none has, original what the file had before that, and loose that it was
+	// decided about while it was edited: nobody can tell which was first.
+	tampered, original string
+	loose              bool
 }
 
 // attempt is a change that was begun in this round.
@@ -77,12 +87,16 @@ func (l *life) hearKnowledge(line line) {
 		return
 	}
 	note := func(id, verb string) {
-		if th := l.things[id]; th != nil {
+		if th := l.things[id]; th != nil && results[verb] != "" {
 			th.ops = append(th.ops, attempt{results[verb], line.mark})
 		}
 	}
 	note(id, line.verb)
 	switch line.verb {
+	case "spoilt":
+		if idea := l.things[strings.Replace(id, "event-", "idea-", 1)]; idea != nil {
+			idea.loose = true
+		}
 	case "supersede":
 		note(line.arg(1), "superseded")
 	case "forget":
@@ -90,6 +104,26 @@ func (l *life) hearKnowledge(line line) {
 			note(idea.id, "forget")
 		}
 	}
+}
+
+// loosen gives up canon that was edited by hand and decided about in one round,
+// or whose evidence was forgotten: it takes what is left of it out of the vault.
+func (l *life) loosen() error {
+	late := func(th *thing) bool {
+		return slices.ContainsFunc(th.ops, func(a attempt) bool { return a.mark != refused && (a.to == retired || a.to == gone) })
+	}
+	for id, th := range l.things {
+		if th.original == "" {
+			continue
+		}
+		if th.loose = th.loose || late(th) || late(l.things[strings.Replace(id, "idea-", "event-", 1)]); !th.loose {
+			continue
+		}
+		if err := os.Remove(filepath.Join(l.hand.dir, th.kind, "canon-"+id+".md")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkKnowledge compares the entities with what was decided.
@@ -107,6 +141,9 @@ func (c *check) checkKnowledge() error {
 	}
 	for id, th := range c.things {
 		th.settled, th.ops = k.now[id], nil
+		if th.tampered == "" && !th.loose {
+			th.original = ""
+		}
 	}
 	return nil
 }
@@ -150,27 +187,19 @@ func (k *knowledge) agrees() error {
 			linked[storage.EscapeSegment(l.To)+"/"+storage.EscapeSegment(l.From)] = true
 		}
 	}
-	quarantined, err := k.Quarantined(k.ctx)
-	if err != nil {
+	if err := k.withheld(linked); err != nil {
 		return err
 	}
-	for _, h := range quarantined {
-		if k.engine != "vault" {
-			k.bad("%s is quarantined, and nobody wrote it past a review: %s", h.ID, h.Reason)
+	for entry, err := range storage.Scan(k.ctx, k.db, "_links/", nil) {
+		if err != nil {
+			return err
 		}
-		if h.Entity == nil {
-			continue
-		}
-		for _, l := range h.Entity.Links() {
-			linked[storage.EscapeSegment(l.To)+"/"+storage.EscapeSegment(l.From)] = true
-		}
-	}
-	for key := range k.all {
-		if pair, ok := strings.CutPrefix(key, "_links/"); ok && !linked[pair] {
+		pair := entry.Key[len("_links/"):]
+		_, from, _ := strings.Cut(pair, "/")
+		if th := k.originOf(from); !linked[pair] && (th == nil || th.original == "") {
 			k.bad("there is the link %s, and no entity has it", pair)
-		} else if ok {
-			delete(linked, pair)
 		}
+		delete(linked, pair)
 	}
 	for pair := range linked {
 		k.bad("the link %s of an entity is not found", pair)
@@ -182,6 +211,52 @@ func (k *knowledge) agrees() error {
 		k.bad("the index has a fault: %+v", f)
 	}
 	return nil
+}
+
+// withheld checks that all canon that is withheld was edited by hand, and adds
+// its links.
+func (k *knowledge) withheld(linked map[string]bool) error {
+	list, err := k.Quarantined(k.ctx)
+	if err != nil {
+		return err
+	}
+	listed := map[string]bool{}
+	for _, h := range list {
+		_, id, _ := strings.Cut(h.ID, "/")
+		th := k.originOf(id)
+		if th == nil || th.tampered == "" && !th.loose {
+			k.bad("%s is withheld, and nobody wrote it past a review: %s", h.ID, h.Reason)
+			continue
+		}
+		listed[th.id] = true
+		if h.Entity != nil {
+			for _, l := range h.Entity.Links() {
+				linked[storage.EscapeSegment(l.To)+"/"+storage.EscapeSegment(l.From)] = true
+			}
+		}
+	}
+	for id, th := range k.things {
+		if !th.loose && th.unserved() && !listed[id] && !th.ratifying() {
+			k.bad("canon of %s was edited by hand, to %s, and is not listed as withheld", id, th.tampered)
+		}
+	}
+	return nil
+}
+
+// originOf returns the proposal that canon with an id was made of, nil for others.
+func (k *knowledge) originOf(id string) *thing {
+	if name, ok := strings.CutPrefix(id, "canon-"); ok {
+		return k.things[name]
+	}
+	return nil
+}
+
+// unserved tells whether a person has edited canon so that it must not be served.
+func (th *thing) unserved() bool { return th.tampered != "" && th.tampered != newline }
+
+// ratifying tells whether a reviewer may have ratified it since.
+func (th *thing) ratifying() bool {
+	return slices.ContainsFunc(th.ops, func(a attempt) bool { return a.to == ratified && a.mark != refused })
 }
 
 // lookUp finds where each thing is.
@@ -196,7 +271,7 @@ func (k *knowledge) lookUp() error {
 			if th.settled != absent || slices.ContainsFunc(th.ops, func(a attempt) bool { return a.to == gone && a.mark != refused }) {
 				k.now[id] = gone
 			}
-			if len(k.canon[id]) > 0 {
+			if len(k.canon[id]) > 0 && !th.loose {
 				k.bad("%s is not there, and there is canon of it: %s", id, k.canon[id][0].ID)
 			}
 			continue
@@ -214,6 +289,18 @@ func (k *knowledge) lookUp() error {
 
 func (k *knowledge) phaseOf(e *soma.Entity) phase {
 	canon := k.canon[e.ID]
+	th := k.things[e.ID]
+	switch {
+	case th.loose:
+		return th.settled
+	case th.tampered == reworded && th.ratifying() && len(canon) == 1:
+		th.tampered = ""
+	case th.unserved():
+		if len(canon) > 0 {
+			k.bad("canon of %s was edited by hand, to %s, and is not withheld", e.ID, th.tampered)
+		}
+		return promoted
+	}
 	status := e.Text(soma.FieldProposalStatus)
 	if len(canon) == 0 && status == soma.Promoted && k.things[e.ID].leaving() {
 		return retired // what was derived is forgotten first
@@ -240,10 +327,16 @@ func (k *knowledge) phaseOf(e *soma.Entity) phase {
 func (k *knowledge) decided() error {
 	for _, id := range slices.Sorted(maps.Keys(k.things)) {
 		th, now := k.things[id], k.now[id]
+		if th.loose {
+			continue
+		}
 		justified := now == th.settled || now == archived // that something decays is not announced
 		for _, a := range th.ops {
 			if a.mark != refused && a.to == now || th.leaving() && now == retired {
 				justified = true
+			}
+			if a.to == ratified && a.mark == done && th.tampered == reworded {
+				k.bad("it was acknowledged that canon of %s is ratified, and it is withheld", id)
 			}
 			if a.mark == done && ranks[now] <= ranks[a.to] && now != a.to {
 				k.bad("%s is %s, and it was acknowledged that it is %s", id, now, a.to)
@@ -262,6 +355,9 @@ func (k *knowledge) decided() error {
 		for _, e := range list {
 			old, _ := e.Fields["supersedes"].([]any)
 			for _, id := range old {
+				if th := k.originOf(fmt.Sprint(id)); th != nil && th.original != "" {
+					continue
+				}
 				if o, err := k.Read(k.ctx, fmt.Sprint(id)); err == nil && o.Text("retired_at") == "" {
 					k.bad("canon of %s supersedes %v, which is in force", origin, id)
 				}
@@ -295,8 +391,12 @@ func (k *knowledge) guarded() error {
 		if served[g.Text(soma.FieldOrigin)] = true; g.Unratified {
 			k.bad("%s is served and not ratified", g.ID)
 		}
-		if now := k.now[g.Text(soma.FieldOrigin)]; now != promoted {
-			k.bad("%s is served, and its proposal is %s", g.ID, now)
+		th := k.things[g.Text(soma.FieldOrigin)]
+		if th == nil || th.loose {
+			continue
+		}
+		if now := k.now[th.id]; now != promoted || th.unserved() {
+			k.bad("%s is served, and its proposal is %s; by hand: %s", g.ID, now, th.tampered)
 		}
 	}
 	all, err := rules(k.ctx, k.Store)
@@ -305,19 +405,25 @@ func (k *knowledge) guarded() error {
 	}
 	guarding := guard.New(all)
 	for id, now := range k.now {
-		if now == promoted && !served[id] {
+		th := k.things[id]
+		if th.loose {
+			continue
+		}
+		if now == promoted && !served[id] && !th.unserved() {
 			k.bad("canon of %s is in force and not served", id)
 		}
-		if k.things[id].kind != "policy" {
+		if th.kind != "policy" {
 			continue
 		}
 		verdict := guarding.Check(guard.Call{Agent: "agent-0", Team: team, Tool: toolOf(id)}, nil)
 		switch {
 		case now == promoted && verdict.Action != guard.Block:
-			k.bad("the policy %s is in force, and its call gets: %v", id, verdict)
+			k.bad("the policy %s is in force, and its call gets: %v; by hand: %s", id, verdict, th.tampered)
 		case now != promoted && verdict.Action != guard.Allow:
 			k.bad("the policy %s is %s, and its call gets: %v", id, now, verdict)
 		}
+		k.Guarded += count(now == promoted)
+		k.Withheld += count(now == promoted && th.unserved())
 	}
 	return nil
 }
@@ -336,12 +442,17 @@ func (k *knowledge) finishForgetting() error {
 			}
 		}
 		if cut && !acked {
+			idea := k.things[strings.Replace(id, "event-", "idea-", 1)]
 			_, err := k.As(soma.Person("anna")).Forget(k.ctx, id, "somebody asked")
+			if errors.Is(err, storage.ErrCorrupt) && idea.tampered != "" {
+				idea.loose = true
+				continue
+			}
 			if err != nil && !errors.Is(err, soma.ErrNotFound) {
 				return err
 			}
 			k.now[id] = gone
-			if idea := k.things[strings.Replace(id, "event-", "idea-", 1)]; idea != nil && idea.alone {
+			if idea != nil && idea.alone {
 				k.now[idea.id] = gone
 			}
 		}
@@ -355,8 +466,8 @@ func (k *knowledge) finishForgetting() error {
 func (k *knowledge) forgotten() error {
 	dead := map[string]string{}
 	for id, now := range k.now {
-		if now == gone && !strings.HasPrefix(id, "work-") { // which are removed, and have a history
-			dead[k.things[id].secret] = id
+		if th := k.things[id]; now == gone && !th.loose && !strings.HasPrefix(id, "work-") { // which are removed, and have a history
+			dead[th.secret] = id
 		}
 	}
 	if len(dead) == 0 {
