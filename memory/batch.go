@@ -4,21 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"time"
 
 	"github.com/stratamem/strata/storage"
 )
 
-// job is what one batch writes of one run: its states, its record, and, if turn
-// is set, its turn at work. A run whose outcome is set ends with it.
-type job struct {
-	run  *Run
-	turn bool
-}
-
 const (
-	maxTries = 10
 	// batchSlack is what a batch holds beside turn records and layers: heads,
 	// records of executions, deletions.
 	batchSlack = 1 << 18
@@ -27,124 +17,67 @@ const (
 	maxPruned = 8
 )
 
-// batch is one try to write jobs.
+// batch is what one Commit, End or Return makes durable: what a run has changed,
+// and with it, when it returns, what its parent has. It is built anew for each
+// try.
 type batch struct {
 	m      *Memory
-	jobs   []job
+	runs   []*Run // the run, and its parent when it returns
+	turn   bool   // the run's turn at work is written
+	ends   bool   // the run ends
 	drafts []*draft
 	ops    []storage.Op
 	size   int
-	turns  []*written // of jobs that write a turn
+	turned *turned // nil without turn
+	mark   []byte  // the record of the run; nil if making the batch twice is the same as once
+
+	conflict bool // was the last answer
+	fate     fate
+	deciding chan struct{} // holds a token while fate is looked up; nil before that is needed
 }
 
-// written is a turn that a batch writes.
-type written struct {
-	run    *Run
+// turned is the turn that a batch writes.
+type turned struct {
 	number int
 	first  int  // turn kept from then on
 	head   kept // of the lineage
 }
 
-// write makes the jobs durable in one atomic batch, or changes nothing. What
-// other executions changed meanwhile is merged, in several tries.
-func (m *Memory) write(ctx context.Context, jobs ...job) error {
-	for i := range jobs {
-		token := jobs[i].run.writing
-		if err := take(ctx, token); err != nil {
-			return err
-		}
-		defer func() { <-token }()
-	}
-	b := &batch{m: m, jobs: jobs, drafts: newDrafts(jobs), ops: make([]storage.Op, 0, 8)}
-	for try := 1; ; try++ {
-		if err := b.build(ctx, try > 1); err != nil {
-			return err
-		}
-		err := b.apply(ctx)
-		if err == nil {
-			b.settle(ctx)
-			return nil
-		}
-		if !errors.Is(err, ErrConflict) {
-			return err
-		}
-		jobs[0].run.conflicted(ctx)
-		if try == maxTries {
-			b.distrust()
-			return fmt.Errorf("after %d tries: %w", try, err)
-		}
-		// The first try goes by what was last read or written, which may just be
-		// out of date.
-		if try > 1 {
-			if err := pause(ctx, try); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// distrust makes the next batch read again what this one knew.
-func (b *batch) distrust() {
-	for _, j := range b.jobs {
-		j.run.where.current = false
-	}
-	for _, d := range b.drafts {
-		for i := range d.parts {
-			p := &d.parts[i]
-			p.mu.Lock()
-			p.stored.current = false
-			p.mu.Unlock()
-		}
-	}
-}
-
-// pause waits a random time that grows with the tries.
-func pause(ctx context.Context, try int) error {
-	most := min(250*time.Microsecond<<try, 50*time.Millisecond)
-	timer := time.NewTimer(rand.N(most))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (r *Run) conflicted(ctx context.Context) {
-	r.mu.Lock()
-	r.report.Conflicts++
-	r.mu.Unlock()
-	if r.m.tracing.conflicts.Enabled(ctx) {
-		r.m.tracing.conflicts.Add(ctx, 1)
+func newBatch(m *Memory, runs []*Run) *batch {
+	run := runs[0]
+	return &batch{
+		m: m, runs: runs, turn: run.turn != nil, ends: run.outcome != "",
+		drafts: newDrafts(runs), ops: make([]storage.Op, 0, 8),
 	}
 }
 
 // newDrafts gathers the pending changes by state key. Where a child and its
 // parent share one, the child's changes come first.
-func newDrafts(jobs []job) []*draft {
+func newDrafts(runs []*Run) []*draft {
 	var drafts []*draft
-	add := func(cells ...*cell) {
-		if d := newDraft(cells...); d != nil {
+	add := func(parts ...part) {
+		if d := newDraft(parts); d != nil {
 			drafts = append(drafts, d)
 		}
 	}
-	for i, c := range jobs[0].run.cells {
-		leaves := jobs[0].run.leaves(c)
-		if len(jobs) == 1 {
+	run := runs[0]
+	for i, c := range run.cells {
+		leaves := run.leaves(c)
+		if len(runs) == 1 {
 			if !leaves && c.changed() {
-				add(c)
+				add(part{run: run, cell: c})
 			}
 			continue
 		}
-		switch other := jobs[1].run.cells[i]; {
+		parent := runs[1]
+		switch other := parent.cells[i]; {
 		case leaves:
-			add(other)
+			add(part{run: parent, cell: other})
 		case other.prefix == c.prefix:
-			add(c, other)
+			add(part{run: run, cell: c}, part{run: parent, cell: other})
 		default:
-			add(c)
-			add(other)
+			add(part{run: run, cell: c})
+			add(part{run: parent, cell: other})
 		}
 	}
 	return drafts
@@ -155,36 +88,27 @@ func (r *Run) leaves(c *cell) bool { return r.outcome != "" && c.kind == ScopeEx
 
 // build makes the ops of one try. again says that the one before met a conflict.
 func (b *batch) build(ctx context.Context, again bool) error {
-	b.ops, b.size, b.turns = b.ops[:0], 0, b.turns[:0]
-	for _, j := range b.jobs {
-		if j.turn {
-			if err := j.run.refreshHead(ctx, again); err != nil {
-				return err
-			}
-			if err := b.addTurn(ctx, j.run); err != nil {
+	for {
+		b.ops, b.size, b.turned, b.mark = b.ops[:0], 0, nil, nil
+		if b.turn {
+			if err := b.addTurn(ctx, again); err != nil {
 				return err
 			}
 		}
-		b.addRun(j)
-	}
-	fixed := len(b.ops)
-	dropped, err := b.addDrafts(ctx, again)
-	if err != nil || !dropped {
-		return err
-	}
-	// The reports changed, and the records with them.
-	layers := append([]storage.Op(nil), b.ops[fixed:]...)
-	b.ops, b.turns = b.ops[:0], b.turns[:0]
-	for _, j := range b.jobs {
-		if j.turn {
-			if err := b.addTurn(ctx, j.run); err != nil {
-				return err
-			}
+		fixed := len(b.ops)
+		dropped, err := b.addDrafts(ctx, again)
+		if err != nil {
+			return err
 		}
-		b.addRun(j)
+		if dropped {
+			continue // the report has changed, and the turn's record with it
+		}
+		b.addRun(len(b.ops) > fixed)
+		if len(b.runs) > 1 {
+			b.addParent()
+		}
+		return nil
 	}
-	b.ops = append(b.ops, layers...)
-	return nil
 }
 
 func (b *batch) add(op storage.Op) {
@@ -207,7 +131,7 @@ func (b *batch) addDrafts(ctx context.Context, again bool) (dropped bool, err er
 		if fault != nil {
 			d.drop()
 			dropped = true
-			b.jobs[0].run.changeFailed(d.parts[0].cell, "commit", fault)
+			b.runs[0].changeFailed(d.parts[0].cell, "commit", fault)
 			continue
 		}
 		for _, op := range d.ops {
@@ -247,7 +171,11 @@ func (r *Run) refreshHead(ctx context.Context, again bool) error {
 }
 
 // addTurn adds the record of the turn at work and the lineage's head.
-func (b *batch) addTurn(ctx context.Context, r *Run) error {
+func (b *batch) addTurn(ctx context.Context, again bool) error {
+	r := b.runs[0]
+	if err := r.refreshHead(ctx, again); err != nil {
+		return err
+	}
 	n := r.last + 1
 	first := max(r.first, 1)
 	if keep := r.m.opts.KeepTurns; keep > 0 {
@@ -267,20 +195,24 @@ func (b *batch) addTurn(ctx context.Context, r *Run) error {
 			r.warn("the view was too large to be recorded: this turn cannot be replayed")
 		}
 	}
-	w := &written{run: r, number: n, first: first}
+	w := &turned{number: n, first: first}
 	w.head.raw = r.appendHead(make([]byte, 0, 160), n, first)
-	b.turns = append(b.turns, w)
+	b.turned = w
 	b.add(storage.Put(turnKey(r.lineage, n), r.turnBytes).IfAbsent())
 	b.add(storage.Put(r.headKey, w.head.raw).IfVersion(r.where.version).Making(&w.head.version))
 	b.add(storage.Put(r.epochKey, r.epochBytes))
 	return nil
 }
 
-// addRun adds the record of an execution as the batch leaves it.
-func (b *batch) addRun(j job) {
-	x := j.run.record()
-	if j.turn {
-		n := j.run.last + 1
+// addRun adds the record of the execution as the batch leaves it, by which the
+// batch is known. One that leaves nothing to explain has none when it has ended;
+// if layers changed with its end it is written all the same, and removed once
+// the end is known to be durable.
+func (b *batch) addRun(layersChanged bool) {
+	r := b.runs[0]
+	x := r.record()
+	if b.turn {
+		n := r.last + 1
 		x.Step++
 		x.LastTurn = n
 		if x.FirstTurn == 0 {
@@ -288,25 +220,33 @@ func (b *batch) addRun(j job) {
 		}
 	}
 	switch {
-	case x.FirstTurn > 0 || x.Outcome == "":
-		j.run.runBytes = x.append(j.run.runBytes[:0])
-		b.add(storage.Put(j.run.runKey, j.run.runBytes))
-	case j.run.recorded: // it leaves nothing to explain
-		b.add(storage.Remove(runKey(x.ID)))
+	case x.FirstTurn > 0 || x.Outcome == "" || layersChanged:
+		r.runBytes = x.append(r.runBytes[:0])
+		b.mark = r.runBytes
+		b.add(storage.Put(r.runKey, r.runBytes))
+	case r.recorded:
+		b.add(storage.Remove(r.runKey))
 	}
 	if x.Outcome == "" {
 		return
 	}
-	for _, c := range j.run.cells {
+	for _, c := range r.cells {
 		if c.kind == ScopeExecution && c.stored.raw != nil {
 			b.add(storage.Remove(c.stateKey))
 		}
 	}
 }
 
-// apply writes the batch.
+// addParent adds the record of the parent, with the child's usage in it.
+func (b *batch) addParent() {
+	p := b.runs[1]
+	p.runBytes = p.record().append(p.runBytes[:0])
+	b.add(storage.Put(p.runKey, p.runBytes))
+}
+
+// apply makes the batch.
 func (b *batch) apply(ctx context.Context) error {
-	ctx, span := b.m.tracing.operation(ctx, "upsert_memory", b.jobs[0].run.lineage, "")
+	ctx, span := b.m.tracing.operation(ctx, "upsert_memory", b.runs[0].lineage, "")
 	var err error
 	if len(b.ops) > 0 {
 		err = storage.Apply(ctx, b.m.store, b.ops...)
@@ -315,42 +255,59 @@ func (b *batch) apply(ctx context.Context) error {
 	return err
 }
 
-// settle takes note that the batch was applied, and purges what it made
-// unreachable.
-func (b *batch) settle(ctx context.Context) {
+// settle takes note, for one of its runs, that the batch was applied. The log of
+// the run follows with [Run.advance], in an operation of its own.
+func (b *batch) settle(r *Run) {
 	for _, d := range b.drafts {
-		d.settle()
+		for i := range d.parts {
+			if p := &d.parts[i]; p.run == r {
+				d.settle(p)
+			}
+		}
+	}
+	if r != b.runs[0] {
+		r.recorded = true
+		return
+	}
+	r.recorded = b.mark != nil
+	r.mu.Lock()
+	r.sealed = b.ends
+	if w := b.turned; w != nil {
+		r.landed = w
+		r.step++
+		r.latest = w.number
+		if r.from == 0 {
+			r.from = w.number
+		}
+		r.report.Turn = w.number
+	}
+	r.mu.Unlock()
+}
+
+// purge deletes what the batch made unreachable.
+func (b *batch) purge(ctx context.Context) {
+	for _, d := range b.drafts {
 		if d.next.Clears > d.base.Clears {
 			_ = d.parts[0].purge(context.WithoutCancel(ctx)) // the next Begin tries again
 		}
 	}
-	for _, w := range b.turns {
-		w.run.advance(w)
-	}
-	for _, j := range b.jobs {
-		j.run.recorded = true
-	}
 }
 
-// advance makes the turn at work a committed one.
-func (r *Run) advance(w *written) {
+// advance makes the turn at work a committed one, if it is known to be.
+func (r *Run) advance() {
+	w := r.landed
+	if w == nil {
+		return
+	}
+	r.landed = nil
 	n := w.number
 	r.places = append(r.places, place{start: r.start, turn: n})
 	r.start = r.log.Len()
 	r.last, r.first = n, w.first
 	r.own++
 	r.where = w.head
-	r.where.current = r.where.version != ""
 	r.texts.stored(n)
 	r.turn, r.itemBytes = nil, r.turn.encoded[:0]
-	r.mu.Lock()
-	r.step++
-	r.latest = n
-	if r.from == 0 {
-		r.from = n
-	}
-	r.report.Turn = n
-	r.mu.Unlock()
 	if keep := r.m.opts.KeepTurns; keep > 0 && len(r.places) > keep {
 		r.forget(len(r.places) - max(keep/2, 1))
 	}

@@ -48,7 +48,7 @@ func (m *Memory) Resume(ctx context.Context, executionID string) (*Run, error) {
 	r.depth, r.root, r.fork, r.base, r.began = x.Depth, x.Root, x.Fork, x.Base, x.Began
 	r.from, r.latest, r.step, r.own = x.FirstTurn, x.LastTurn, x.Step, x.Step
 	r.usage, r.cost, r.recorded = x.Usage, x.Cost, true
-	r.parentID = x.Parent
+	r.parentID, r.resumed = x.Parent, m.newID()
 	if x.Model != "" {
 		r.model = x.Model
 	}
@@ -166,7 +166,7 @@ func (r *Run) record() *RunInfo {
 	defer r.mu.Unlock()
 	return &RunInfo{
 		ID: r.id, Identity: r.who, Lineage: r.lineage, Depth: r.depth, Parent: r.parentID, Root: r.root,
-		Fork: r.fork, Began: r.began, Ended: r.ended, Outcome: r.outcome, Base: r.base,
+		Fork: r.fork, Began: r.began, Ended: r.ended, Outcome: r.outcome, Base: r.base, Resumed: r.resumed,
 		FirstTurn: r.from, LastTurn: r.latest, Step: r.step, Usage: r.usage, Cost: r.cost, Model: r.model,
 	}
 }

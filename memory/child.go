@@ -151,8 +151,9 @@ func (r *Run) cross(ctx context.Context, traced bool, child *Run) (map[int]spawn
 // atomic batch. A child that failed changes nothing in the parent but usage and
 // cost. Returns of siblings wait for one another.
 //
-// An empty outcome of the result is Success. If Return fails, nothing is
-// written: call it again, and no hook runs twice.
+// An empty outcome of the result is Success. If Return fails, nothing is lost:
+// call it again, and no hook runs twice that has returned; what is said of errors
+// at [Run.Commit] is true here.
 func (r *Run) Return(ctx context.Context, result Result) (_ Result, err error) {
 	p := r.parent
 	if p == nil {
@@ -184,7 +185,7 @@ func (r *Run) Return(ctx context.Context, result Result) (_ Result, err error) {
 	if err := p.merge(ctx, traced, r); err != nil {
 		return *r.returned, fmt.Errorf("return: %w", err)
 	}
-	if err := r.close(ctx, job{run: r, turn: r.turn != nil}, job{run: p}); err != nil {
+	if err := r.close(ctx, p); err != nil {
 		return *r.returned, fmt.Errorf("return: %w", err)
 	}
 	r.mu.Lock()

@@ -12,13 +12,18 @@ import (
 // Commit ends the turn: it takes what the model answered into the log, runs the
 // Store hooks, and writes the turn's items, its record and all changes of the
 // layers in one atomic batch. When it returns nil, the turn is durable as the
-// store promises; otherwise nothing of it is written, and nothing is lost:
-// call Commit again, and the turn is finished with the response that it has
-// already, its Store hooks not run again once they have. An error that is an
-// [*ItemError] means that the response was not taken.
+// store promises. After an error nothing is lost: call Commit again, and the
+// turn is finished with the response that it has already, its Store hooks not
+// run again once they have. An error that is an [*ItemError] means that the
+// response was not taken.
 //
-// [ErrConflict] says that other executions came first ten times in a row. What
-// they committed stays: the next Commit makes its changes on it.
+// [ErrConflict] says that other executions came first ten times in a row, and
+// that nothing is written. What they committed stays: the next Commit makes its
+// changes on it. Any other error of the store may come back for a batch that was
+// made all the same. Commit then looks whether it was, and if the store cannot
+// be read either, the next Commit or [Run.End] looks first; so a turn is never
+// written twice. [ErrPruned] says that it is too late for that: the thread has
+// forgotten the turn, or what it was tried after; begin another execution.
 func (r *Run) Commit(ctx context.Context, resp Response) (err error) {
 	ctx, done, err := r.begin(ctx)
 	if err != nil {
@@ -34,7 +39,7 @@ func (r *Run) Commit(ctx context.Context, resp Response) (err error) {
 	if err := r.learn(ctx, traced); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	if err := r.m.write(ctx, job{run: r, turn: true}); err != nil {
+	if err := r.m.write(ctx, r); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	if traced {

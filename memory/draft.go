@@ -28,6 +28,7 @@ type draft struct {
 
 // part is what a draft holds of one cell.
 type part struct {
+	run *Run
 	*cell
 	take int // of its pending changes, the first ones
 	seen any // its state with them
@@ -46,18 +47,19 @@ func (c *cell) changed() bool {
 	return c.seed || len(c.pending) > 0
 }
 
-// newDraft returns what the pending changes of cells come to, or nil if there
-// are none.
-func newDraft(cells ...*cell) *draft {
-	d := &draft{parts: make([]part, len(cells)), rebased: len(cells) > 1}
+// newDraft returns what the pending changes of the parts' cells come to, or nil
+// if there are none.
+func newDraft(parts []part) *draft {
+	d := &draft{parts: parts, rebased: len(parts) > 1}
 	some := false
-	for i, c := range cells {
-		c.mu.Lock()
-		d.parts[i] = part{cell: c, take: len(c.pending), seen: c.state}
-		d.state = c.state
-		some = some || c.seed || len(c.pending) > 0
-		d.rebased = d.rebased || c.detached
-		c.mu.Unlock()
+	for i := range parts {
+		p := &parts[i]
+		p.mu.Lock()
+		p.take, p.seen = len(p.pending), p.state
+		d.state = p.state
+		some = some || p.seed || p.take > 0
+		d.rebased = d.rebased || p.detached
+		p.mu.Unlock()
 	}
 	if !some {
 		return nil
@@ -210,26 +212,20 @@ func (l *Layer) encode(state any) (data []byte, err error) {
 	return data, nil
 }
 
-// settle takes note that the batch with the draft was applied.
-func (d *draft) settle() {
-	if len(d.ops) > 0 {
-		d.next.current = d.next.version != ""
+// settle takes note, for one part, that the batch with the draft was applied.
+func (d *draft) settle(p *part) {
+	p.mu.Lock()
+	p.stored, p.seed = d.next, false
+	// A detached cell goes on from what came from the parent.
+	inPlace := !d.rebased || p.detached
+	if inPlace {
+		p.pending = slices.Delete(p.pending, 0, p.take)
+		p.settled = p.seen
+		p.rewind()
 	}
-	for i := range d.parts {
-		p := &d.parts[i]
-		p.mu.Lock()
-		p.stored, p.seed = d.next, false
-		// A detached cell goes on from what came from the parent.
-		inPlace := !d.rebased || p.detached
-		if inPlace {
-			p.pending = slices.Delete(p.pending, 0, p.take)
-			p.settled = p.seen
-			p.rewind()
-		}
-		p.mu.Unlock()
-		if !inPlace {
-			p.install(d.state, p.take)
-		}
+	p.mu.Unlock()
+	if !inPlace {
+		p.install(d.state, p.take)
 	}
 }
 

@@ -19,8 +19,8 @@ const endTimeout = 30 * time.Second
 // hooks in reverse. It waits for what is at work, and does not heed that ctx
 // ends: each hook has its own timeout, and so has the store.
 //
-// Ending twice is no error. If the store fails, nothing is written, the hooks
-// have run, and End may be called again to write.
+// Ending twice is no error. If the store fails, the hooks have run and nothing is
+// lost: call End again to write, with what is said of errors at [Run.Commit].
 func (r *Run) End(ctx context.Context, outcome Outcome) (err error) {
 	switch outcome {
 	case Success, Failure, Aborted:
@@ -43,7 +43,7 @@ func (r *Run) End(ctx context.Context, outcome Outcome) (err error) {
 	defer endSpan(r, span, &err)
 	children := r.endChildren(ctx)
 	if err = r.complete(ctx, traced, outcome); err == nil {
-		err = r.close(ctx, job{run: r, turn: r.turn != nil})
+		err = r.close(ctx, nil)
 	}
 	r.dispose(ctx, traced)
 	if err = errors.Join(children, err); err != nil {
@@ -93,24 +93,29 @@ func (r *Run) complete(ctx context.Context, traced bool, outcome Outcome) error 
 	return nil
 }
 
-// close writes the end.
-func (r *Run) close(ctx context.Context, jobs ...job) error {
+// close writes the end, with what the parent has changed if that is given.
+func (r *Run) close(ctx context.Context, parent *Run) error {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
-	if err := r.m.write(ctx, jobs...); err != nil {
+	runs := []*Run{r, parent}
+	if parent == nil {
+		runs = runs[:1]
+	}
+	if err := r.m.write(ctx, runs...); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	r.sealed = true
-	r.mu.Unlock()
 	r.m.open.Add(-1)
 	if r.parent != nil {
 		r.parent.release(r)
 	}
+	// What follows is unreachable. Where it remains it goes with the thread's turns.
 	for _, c := range r.cells {
 		if c.kind == ScopeExecution && c.absent == "" {
-			_ = c.remove(ctx, c.prefix) // what remains is unreachable, and goes with the thread's turns
+			_ = c.remove(ctx, c.prefix)
 		}
+	}
+	if r.from == 0 && r.recorded {
+		_ = r.m.store.Delete(ctx, r.runKey)
 	}
 	return nil
 }

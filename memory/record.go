@@ -90,6 +90,7 @@ type RunInfo struct {
 	FirstTurn int       `json:"first,omitempty"`
 	LastTurn  int       `json:"last,omitempty"`
 	Step      int       `json:"step,omitempty"`
+	Resumed   string    `json:"resumed,omitempty"` // of the Resume that wrote it; empty: it ran where it began
 	Usage     Usage     `json:"usage,omitzero"`
 	Cost      float64   `json:"cost,omitempty"`
 	Model     string    `json:"model,omitempty"`
@@ -129,6 +130,7 @@ func (x *RunInfo) append(b []byte) []byte {
 	b = intField(b, "first", x.FirstTurn)
 	b = intField(b, "last", x.LastTurn)
 	b = intField(b, "step", x.Step)
+	b = textField(b, "resumed", x.Resumed)
 	if x.Usage != (Usage{}) {
 		b = appendUsage(field(b, "usage"), &x.Usage)
 	}

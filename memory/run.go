@@ -27,6 +27,7 @@ type Run struct {
 	fork                      *origin // the log that it began with, if that was its parent's
 	base                      int     // last turn of the lineage when it began
 	began                     time.Time
+	resumed                   string  // tells it from the same execution where that began, or was resumed before
 	cells                     []*cell // in the order given
 
 	work    chan struct{} // holds a token while an operation is at work
@@ -70,8 +71,10 @@ type Run struct {
 	merged    bool    // all of those have, and the parent's usage has the run's
 
 	// What follows belongs to who holds the token of writing.
-	recorded                                   bool   // the store has its record
-	turnBytes, epochBytes, runBytes, itemBytes []byte // buffers, used again
+	recorded                                   bool    // the store has its record
+	doubt                                      *batch  // was given to the store, and may have been applied
+	landed                                     *turned // is written, but the log does not have it yet
+	turnBytes, epochBytes, runBytes, itemBytes []byte  // buffers, used again
 }
 
 // turn is what the turn at work came to so far.

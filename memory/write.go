@@ -1,0 +1,251 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stratamem/strata/storage"
+)
+
+const (
+	maxTries = 10
+	// lookTimeout bounds how long a batch whose answer was lost is looked for.
+	lookTimeout = time.Second
+)
+
+// write makes what a run has changed durable in one atomic batch, and what its
+// parent has, if that is given: or it changes nothing. What other executions
+// changed meanwhile is merged, in several tries. It belongs to an operation of
+// the run, and may come while the parent is at work.
+func (m *Memory) write(ctx context.Context, runs ...*Run) error {
+	for _, r := range runs {
+		if err := take(ctx, r.writing); err != nil {
+			return err
+		}
+		defer func() { <-r.writing }()
+	}
+	for _, r := range runs {
+		if err := r.resolve(ctx); err != nil {
+			return err
+		}
+	}
+	run := runs[0]
+	run.advance()
+	if run.isSealed() || run.turn == nil && run.outcome == "" {
+		return nil // it was written before, and the answer lost
+	}
+	b := newBatch(m, runs)
+	if err := b.write(ctx); err != nil {
+		return err
+	}
+	run.advance()
+	b.purge(ctx)
+	return nil
+}
+
+// write applies the batch in several tries.
+func (b *batch) write(ctx context.Context) error {
+	for try := 1; ; try++ {
+		if err := b.build(ctx, try > 1); err != nil {
+			return err
+		}
+		err := b.apply(ctx)
+		if err == nil {
+			b.landed(true)
+			for _, r := range b.runs {
+				b.settle(r)
+			}
+			return nil
+		}
+		b.conflict = errors.Is(err, ErrConflict)
+		switch b.doubt(ctx) {
+		case fateApplied:
+			return nil
+		case fateUnknown:
+			return err
+		}
+		if !b.conflict {
+			return err
+		}
+		b.runs[0].conflicted(ctx)
+		if try == maxTries {
+			b.distrust()
+			return fmt.Errorf("after %d tries: %w", try, err)
+		}
+		// The first try goes by what was last read or written, which may just be
+		// out of date.
+		if try > 1 {
+			if err := pause(ctx, try); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// distrust makes the next batch read again what this one knew.
+func (b *batch) distrust() {
+	for _, r := range b.runs {
+		r.where.current = false
+	}
+	for _, d := range b.drafts {
+		for i := range d.parts {
+			p := &d.parts[i]
+			p.mu.Lock()
+			p.stored.current = false
+			p.mu.Unlock()
+		}
+	}
+}
+
+// landed takes note that the batch was applied. known says whether the versions
+// that it made are.
+func (b *batch) landed(known bool) {
+	b.fate = fateApplied
+	note := func(k *kept) {
+		if !known {
+			k.version = ""
+		}
+		k.current = k.version != ""
+	}
+	for _, d := range b.drafts {
+		if len(d.ops) > 0 || !known {
+			note(&d.next)
+		}
+	}
+	if b.turned != nil {
+		note(&b.turned.head)
+	}
+}
+
+// fate is what became of a batch that was given to the store.
+type fate uint8
+
+const (
+	fateUnknown fate = iota
+	fateApplied
+	fateRefused
+)
+
+// doubt finds out what became of a batch that an error came back for: the answer
+// may have been lost, and a conflict been one with itself, if something below
+// tried twice. If that cannot be told now, the runs remember the batch, and none
+// of them writes before it can.
+func (b *batch) doubt(ctx context.Context) fate {
+	b.fate, b.deciding = fateUnknown, make(chan struct{}, 1)
+	for _, r := range b.runs {
+		r.doubt = b
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	defer cancel()
+	for _, r := range b.runs {
+		if err := r.resolve(ctx); err != nil {
+			return fateUnknown
+		}
+	}
+	return b.fate
+}
+
+// resolve settles the batch whose fate the run did not know.
+func (r *Run) resolve(ctx context.Context) error {
+	b := r.doubt
+	if b == nil {
+		return nil
+	}
+	fate, err := b.decide(ctx)
+	if err != nil {
+		return fmt.Errorf("find out whether the last try was written: %w", err)
+	}
+	r.doubt = nil
+	if fate == fateApplied {
+		b.settle(r)
+	}
+	return nil
+}
+
+// decide returns the batch's fate. Its runs may ask at the same time.
+func (b *batch) decide(ctx context.Context) (fate, error) {
+	if err := take(ctx, b.deciding); err != nil {
+		return fateUnknown, err
+	}
+	defer func() { <-b.deciding }()
+	if b.fate != fateUnknown {
+		return b.fate, nil
+	}
+	applied, err := b.stands(ctx)
+	switch {
+	case err != nil:
+		return fateUnknown, err
+	case applied:
+		b.landed(false)
+	default:
+		b.fate = fateRefused
+	}
+	return b.fate, nil
+}
+
+// stands reports whether the batch is in the store. Each writes the run's record,
+// and no other batch writes the same bytes: those of one execution differ in its
+// step or its end, and, if it goes on in two places, in Resumed.
+func (b *batch) stands(ctx context.Context) (bool, error) {
+	if b.mark == nil {
+		return false, nil
+	}
+	run := b.runs[0]
+	record, err := b.m.store.Get(ctx, run.runKey)
+	switch {
+	case err == nil && bytes.Equal(record, b.mark):
+		return true, nil
+	case err != nil && !errors.Is(err, storage.ErrNotFound):
+		return false, err
+	case b.turned == nil || b.conflict:
+		return false, nil
+	}
+	// The record may have been written again, by who resumed the execution, or
+	// pruned. The turn says it too.
+	n := b.turned.number
+	data, err := b.m.store.Get(ctx, turnKey(run.lineage, n))
+	if err == nil || !errors.Is(err, storage.ErrNotFound) {
+		return err == nil && bytes.Equal(data, run.turnBytes), err
+	}
+	raw, err := b.m.store.Get(ctx, run.headKey)
+	if errors.Is(err, storage.ErrNotFound) && run.where.raw == nil {
+		return false, nil
+	}
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, fmt.Errorf("turn %d: %w", n, ErrPruned)
+	}
+	if err != nil {
+		return false, err
+	}
+	h, err := decodeRecord[head](run.headKey, raw)
+	if err == nil && h.First > n {
+		err = fmt.Errorf("turn %d: %w", n, ErrPruned)
+	}
+	return false, err
+}
+
+// pause waits a random time that grows with the tries.
+func pause(ctx context.Context, try int) error {
+	most := min(250*time.Microsecond<<try, 50*time.Millisecond)
+	timer := time.NewTimer(rand.N(most))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *Run) conflicted(ctx context.Context) {
+	r.mu.Lock()
+	r.report.Conflicts++
+	r.mu.Unlock()
+	if r.m.tracing.conflicts.Enabled(ctx) {
+		r.m.tracing.conflicts.Add(ctx, 1)
+	}
+}
