@@ -2,8 +2,8 @@ package memory
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stratamem/strata/storage"
 )
@@ -83,6 +83,22 @@ func newDrafts(runs []*Run) []*draft {
 	return drafts
 }
 
+// keys returns the keys that the batch changes and that others may contest,
+// sorted.
+func (b *batch) keys() []string {
+	r := b.runs[0]
+	keys := r.keys[:0]
+	if b.turn {
+		keys = append(keys, r.headKey)
+	}
+	for _, d := range b.drafts {
+		keys = append(keys, d.parts[0].stateKey)
+	}
+	slices.Sort(keys)
+	r.keys = keys
+	return keys
+}
+
 // leaves says whether a layer's data goes when the run ends.
 func (r *Run) leaves(c *cell) bool { return r.outcome != "" && c.kind == ScopeExecution }
 
@@ -145,28 +161,26 @@ func (b *batch) addDrafts(ctx context.Context, again bool) (dropped bool, err er
 
 // refreshHead finds out where the lineage stands, if others may have moved it.
 func (r *Run) refreshHead(ctx context.Context, again bool) error {
-	if r.where.current && !again {
+	if !again && !r.where.stale(r.moved) {
 		return nil
 	}
-	raw, version, err := storage.GetVersion(ctx, r.m.store, r.headKey)
-	if errors.Is(err, storage.ErrNotFound) {
-		raw, version = nil, ""
-	} else if err != nil {
+	where, err := r.m.loadKept(ctx, r.headKey, r.moved)
+	if err != nil {
 		return err
 	}
 	switch {
-	case string(raw) == string(r.where.raw):
-	case raw == nil: // the thread has forgotten the lineage: its turns are numbered on
+	case string(where.raw) == string(r.where.raw):
+	case where.raw == nil: // the thread has forgotten the lineage: its turns are numbered on
 		r.first = r.last + 1
 	default:
-		h, err := decodeRecord[head](r.headKey, raw)
+		h, err := decodeRecord[head](r.headKey, where.raw)
 		if err != nil {
 			return err
 		}
 		r.last, r.first = h.Turn, h.First
 		r.gap = r.last-r.base != r.own
 	}
-	r.where = kept{raw: raw, version: version, current: true}
+	r.where = where
 	return nil
 }
 
@@ -250,9 +264,22 @@ func (b *batch) apply(ctx context.Context) error {
 	var err error
 	if len(b.ops) > 0 {
 		err = storage.Apply(ctx, b.m.store, b.ops...)
+		b.move()
 	}
 	span.end(len(b.ops), err)
 	return err
+}
+
+// move takes note that the batch may have changed the keys that it holds.
+func (b *batch) move() {
+	if b.turned != nil {
+		b.runs[0].moved.Add(1)
+	}
+	for _, d := range b.drafts {
+		if len(d.ops) > 0 {
+			d.parts[0].moved.Add(1)
+		}
+	}
 }
 
 // settle takes note, for one of its runs, that the batch was applied. The log of

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stratamem/strata/layers"
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage/mem"
@@ -86,5 +88,68 @@ func BenchmarkTurn(b *testing.B) {
 			b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
 			b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
 		})
+	}
+}
+
+// BenchmarkContention compares the turns of 16 runs that all write one person's
+// memory with those of one run: ratio is the rate of the 16 by the rate of the
+// one, in the same process and interleaved.
+func BenchmarkContention(b *testing.B) {
+	const runs, turns = 16, 8
+	for _, set := range []string{"counters", "ready"} {
+		for _, engine := range engines {
+			b.Run(set+"/"+engine, func(b *testing.B) {
+				ctx := context.Background()
+				stack := []memory.Layer{counting("a", memory.ScopeResource), counting("b", memory.ScopeResource)}
+				if set == "ready" {
+					stack = append(stack, layers.WorkingMemory(nil), layers.Entity(nil), layers.Observations(nil), layers.Episodic(nil), layers.SemanticRecall(nil))
+				}
+				m, err := memory.New(openEngine(b, engine), stack, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				n := 0
+				play := func(runs, turns int) time.Duration {
+					var wg sync.WaitGroup
+					all := make([]*memory.Run, runs)
+					for i := range all {
+						n++
+						all[i] = begin(b, m, memory.Identity{Thread: fmt.Sprint("t", n), Resource: "anna"})
+					}
+					began := time.Now()
+					for i, run := range all {
+						wg.Go(func() {
+							for turn := range turns {
+								if _, err := run.Project(ctx, user(fmt.Sprintf("Step %d of job %d: read file %d, then write its summary to section %d.", turn, n+i, turn*n, i))); err != nil {
+									b.Error(err)
+								}
+								if err := run.Commit(ctx, memory.Response{Items: []projection.Item{projection.Text(projection.Assistant, "Noted.")}}); err != nil {
+									b.Error(err)
+								}
+							}
+						})
+					}
+					wg.Wait()
+					took := time.Since(began)
+					for _, run := range all {
+						if err := run.End(ctx, memory.Success); err != nil {
+							b.Fatal(err)
+						}
+					}
+					return took
+				}
+				var one, many time.Duration
+				for b.Loop() {
+					// What they write makes the next ones slower: take turns.
+					many += play(runs, turns)
+					for range 2 * runs {
+						one += play(1, turns)
+					}
+					many += play(runs, turns)
+				}
+				b.ReportMetric(float64(one)/float64(many), "ratio")
+				b.ReportMetric(float64(2*b.N*runs*turns)/many.Seconds(), "turns/s")
+			})
+		}
 	}
 }

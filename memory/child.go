@@ -87,7 +87,7 @@ func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 		child.root = r.last + btoi(r.turn != nil)
 	}
 	child.follow(childLineage(who.Thread, child.root, child.id))
-	child.where = kept{current: true}
+	child.where = kept{current: true, moved: child.moved.Load()}
 	if !opts.Log || r.log.Len() == 0 {
 		return child, nil
 	}

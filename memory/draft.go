@@ -88,11 +88,11 @@ func (d *draft) prepare(ctx context.Context, again bool) (fault, err error) {
 // again if it has.
 func (d *draft) refresh(ctx context.Context, again bool) (fault, err error) {
 	first := &d.parts[0]
-	if first.stored.current && !again && !d.rebased {
+	if !again && !d.rebased && !first.stored.stale(first.moved) {
 		d.base = first.stored
 		return nil, nil
 	}
-	d.base, err = loadKept(ctx, first.m.store, first.stateKey, &first.stored)
+	d.base, err = first.loadState(ctx, &first.stored)
 	var format *FormatError
 	if errors.As(err, &format) || errors.Is(err, storage.ErrCorrupt) {
 		return err, nil

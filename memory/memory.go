@@ -117,6 +117,8 @@ type Memory struct {
 	tracing   *tracing
 	closed    atomic.Bool
 	open      atomic.Int64 // runs that have not ended
+	queues    queues
+	moves     moves
 
 	mu   sync.Mutex
 	late map[*call]string // abandoned hooks that are still at work

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -23,9 +24,10 @@ type Run struct {
 	parentID                  string
 	lineage                   string // key prefix of its turns
 	runKey, headKey, epochKey string
-	root                      int     // turn of the thread that its topmost ancestor spawned it at; 0 at depth 0
-	fork                      *origin // the log that it began with, if that was its parent's
-	base                      int     // last turn of the lineage when it began
+	moved                     *atomic.Uint64 // counts the changes of headKey
+	root                      int            // turn of the thread that its topmost ancestor spawned it at; 0 at depth 0
+	fork                      *origin        // the log that it began with, if that was its parent's
+	base                      int            // last turn of the lineage when it began
 	began                     time.Time
 	resumed                   string  // tells it from the same execution where that began, or was resumed before
 	cells                     []*cell // in the order given
@@ -71,10 +73,11 @@ type Run struct {
 	merged    bool    // all of those have, and the parent's usage has the run's
 
 	// What follows belongs to who holds the token of writing.
-	recorded                                   bool    // the store has its record
-	doubt                                      *batch  // was given to the store, and may have been applied
-	landed                                     *turned // is written, but the log does not have it yet
-	turnBytes, epochBytes, runBytes, itemBytes []byte  // buffers, used again
+	recorded                                   bool     // the store has its record
+	doubt                                      *batch   // was given to the store, and may have been applied
+	landed                                     *turned  // is written, but the log does not have it yet
+	keys                                       []string // of a batch, used again
+	turnBytes, epochBytes, runBytes, itemBytes []byte   // buffers, used again
 }
 
 // turn is what the turn at work came to so far.
@@ -109,7 +112,7 @@ func (m *Memory) newRun(id string, who Identity) *Run {
 		l := &m.layers[i]
 		kind, scope := scopeID(l.spec.Scope, &who, id)
 		prefix := scopeKey(l.spec.ID, kind, scope)
-		r.cells[i] = &cell{layer: l, m: m, mu: &r.mu, kind: kind, prefix: prefix, stateKey: prefix + "state"}
+		r.cells[i] = &cell{layer: l, m: m, mu: &r.mu, kind: kind, prefix: prefix, stateKey: prefix + "state", moved: m.moves.of(prefix + "state")}
 	}
 	r.report = TurnReport{Execution: id, Step: 1}
 	return r
@@ -118,6 +121,7 @@ func (m *Memory) newRun(id string, who Identity) *Run {
 // follow sets the lineage that the run's turns go to.
 func (r *Run) follow(lineage string) {
 	r.lineage, r.headKey, r.epochKey = lineage, headKey(lineage), epochKey(lineage)
+	r.moved = r.m.moves.of(r.headKey)
 }
 
 // take waits for one of the run's tokens.
@@ -200,8 +204,9 @@ func (r *Run) round(ctx context.Context, traced bool, h hook, order []int, do fu
 	if n == 0 {
 		return rd
 	}
-	if reuse := r.spare; h == hookRecall || h == hookStore {
+	if h == hookRecall || h == hookStore {
 		// Only these two run under the token of work, one after another.
+		reuse := r.spare
 		if r.spare = nil; cap(reuse) >= n {
 			rd.calls = reuse[:n]
 			clear(rd.calls)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stratamem/strata/storage"
 )
@@ -45,29 +46,42 @@ func (e *envelope) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// kept is an envelope as it was last read or written.
+// kept is a state's envelope, or a lineage's head, as it was last read or written.
 type kept struct {
 	envelope
 	raw     []byte // nil: absent
 	version storage.Version
-	current bool // version is known: that of raw when it was read or written
+	current bool   // version is known: that of raw when it was read or written
+	moved   uint64 // what moves said of the key then
 }
 
-// loadKept reads an envelope. was is what it is expected to be.
-func loadKept(ctx context.Context, store storage.Adapter, key string, was *kept) (kept, error) {
-	raw, version, err := storage.GetVersion(ctx, store, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return kept{current: true}, nil
+// stale reports whether the key must be read before it is written: its version is
+// not known, or another run of the Memory may have changed it since.
+func (k *kept) stale(moved *atomic.Uint64) bool { return !k.current || k.moved != moved.Load() }
+
+// loadKept reads what stands under a key, with its version; nothing if it is
+// absent.
+func (m *Memory) loadKept(ctx context.Context, key string, moved *atomic.Uint64) (k kept, err error) {
+	k.current, k.moved = true, moved.Load()
+	if k.raw, k.version, err = storage.GetVersion(ctx, m.store, key); errors.Is(err, storage.ErrNotFound) {
+		k.raw, k.version, err = nil, "", nil
 	}
-	if err != nil {
-		return kept{}, err
+	return k, err
+}
+
+// loadState reads the envelope of the layer's scope. was is what it is expected
+// to be.
+func (c *cell) loadState(ctx context.Context, was *kept) (kept, error) {
+	key := c.stateKey
+	k, err := c.m.loadKept(ctx, key, c.moved)
+	if err != nil || k.raw == nil {
+		return k, err
 	}
-	k := kept{raw: raw, version: version, current: true}
-	if was.raw != nil && bytes.Equal(raw, was.raw) {
+	if was.raw != nil && bytes.Equal(k.raw, was.raw) {
 		k.envelope = was.envelope
 		return k, nil
 	}
-	if err := json.Unmarshal(raw, &k.envelope); err != nil {
+	if err := json.Unmarshal(k.raw, &k.envelope); err != nil {
 		return kept{}, &storage.CorruptError{Key: key, Reason: err.Error()}
 	}
 	if k.V > envelopeFormat {
@@ -83,6 +97,7 @@ type cell struct {
 	m        *Memory
 	prefix   string // of the keys of the layer's scope
 	stateKey string
+	moved    *atomic.Uint64 // counts the changes of stateKey
 	kind     Scope
 	absent   string // why the layer is not active here; empty if it is
 	inited   bool
@@ -107,7 +122,7 @@ func recordsPrefix(scope string, clears int) string {
 // load reads what is stored of the layer's scope.
 func (c *cell) load(ctx context.Context) (found bool, err error) {
 	ctx, span := c.m.tracing.search(ctx, c.prefix, "state")
-	c.stored, err = loadKept(ctx, c.m.store, c.stateKey, &kept{})
+	c.stored, err = c.loadState(ctx, &kept{})
 	if err == nil {
 		c.state, found, err = c.decode(&c.stored)
 	}

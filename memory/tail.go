@@ -53,17 +53,15 @@ func (r *Run) loadLog(ctx context.Context) error {
 
 // readHead reads the lineage's head; nil if it has none yet.
 func (r *Run) readHead(ctx context.Context) (*head, error) {
-	key := r.headKey
-	raw, version, err := storage.GetVersion(ctx, r.m.store, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		r.where = kept{current: true}
-		return nil, nil
-	}
+	where, err := r.m.loadKept(ctx, r.headKey, r.moved)
 	if err != nil {
 		return nil, err
 	}
-	r.where = kept{raw: raw, version: version, current: true}
-	return decodeRecord[head](key, raw)
+	r.where = where
+	if where.raw == nil {
+		return nil, nil
+	}
+	return decodeRecord[head](r.headKey, where.raw)
 }
 
 // readEpoch reads the epoch that the lineage's last turn left; nil if it left

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/stratamem/strata/storage"
@@ -39,7 +40,7 @@ func (m *Memory) write(ctx context.Context, runs ...*Run) error {
 		return nil // it was written before, and the answer lost
 	}
 	b := newBatch(m, runs)
-	if err := b.write(ctx); err != nil {
+	if err := b.writeInTurn(ctx); err != nil {
 		return err
 	}
 	run.advance()
@@ -47,7 +48,18 @@ func (m *Memory) write(ctx context.Context, runs ...*Run) error {
 	return nil
 }
 
-// write applies the batch in several tries.
+// writeInTurn writes the batch when it is its turn among the runs of the Memory.
+func (b *batch) writeInTurn(ctx context.Context) error {
+	keys := b.keys()
+	if err := b.m.queues.enter(ctx, keys); err != nil {
+		return err
+	}
+	defer b.m.queues.leave(keys)
+	return b.write(ctx)
+}
+
+// write applies the batch in several tries: other Memories and processes, and
+// what writes to the store beside them, do not queue.
 func (b *batch) write(ctx context.Context) error {
 	for try := 1; ; try++ {
 		if err := b.build(ctx, try > 1); err != nil {
@@ -73,11 +85,10 @@ func (b *batch) write(ctx context.Context) error {
 		}
 		b.runs[0].conflicted(ctx)
 		if try == maxTries {
-			b.distrust()
 			return fmt.Errorf("after %d tries: %w", try, err)
 		}
-		// The first try goes by what was last read or written, which may just be
-		// out of date.
+		// The first try goes by what was last read or written, which may just be out
+		// of date.
 		if try > 1 {
 			if err := pause(ctx, try); err != nil {
 				return err
@@ -86,38 +97,23 @@ func (b *batch) write(ctx context.Context) error {
 	}
 }
 
-// distrust makes the next batch read again what this one knew.
-func (b *batch) distrust() {
-	for _, r := range b.runs {
-		r.where.current = false
-	}
-	for _, d := range b.drafts {
-		for i := range d.parts {
-			p := &d.parts[i]
-			p.mu.Lock()
-			p.stored.current = false
-			p.mu.Unlock()
-		}
-	}
-}
-
 // landed takes note that the batch was applied. known says whether the versions
 // that it made are.
 func (b *batch) landed(known bool) {
 	b.fate = fateApplied
-	note := func(k *kept) {
+	note := func(k *kept, moved *atomic.Uint64) {
 		if !known {
 			k.version = ""
 		}
-		k.current = k.version != ""
+		k.current, k.moved = k.version != "", moved.Load()
 	}
 	for _, d := range b.drafts {
 		if len(d.ops) > 0 || !known {
-			note(&d.next)
+			note(&d.next, d.parts[0].moved)
 		}
 	}
 	if b.turned != nil {
-		note(&b.turned.head)
+		note(&b.turned.head, b.runs[0].moved)
 	}
 }
 
