@@ -55,7 +55,7 @@ func (d *desk) propose(ctx context.Context, rnd *rand.Rand) error {
 		return err
 	}
 	kind, id, secret := "insight", "idea-"+x, d.token('z', 'i', d.n)
-	if rnd.IntN(2) == 0 {
+	if rnd.IntN(3) > 0 {
 		kind = "policy"
 	}
 	e := entity(kind, id, secret, soma.Emerging)
@@ -147,7 +147,7 @@ func (d *desk) review(name string) func(ctx context.Context, rnd *rand.Rand) err
 				_, err := w.Supersede(ctx, c.ID, e.ID, e.Digest(), "it is better")
 				return err
 			})
-		case n < 5:
+		case n < 4:
 			return decide("reject", []any{e.ID}, func() error { return w.Reject(ctx, e.ID, "no") })
 		}
 		return decide("promote", []any{e.ID}, func() error { _, err := w.Promote(ctx, e.ID, e.Digest(), "yes"); return err })
@@ -240,7 +240,7 @@ func (d *desk) readNotes(ctx context.Context, rnd *rand.Rand) error {
 
 // forget forgets an event, and with it what was derived from it alone.
 func (d *desk) forget(ctx context.Context, rnd *rand.Rand) error {
-	if <-d.work; rnd.IntN(3) > 0 {
+	if <-d.work; rnd.IntN(5) > 0 {
 		return nil
 	}
 	var ideas []*soma.Entity
