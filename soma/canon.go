@@ -274,6 +274,7 @@ func (st *standing) examine(key string, e *Entity, damage *storage.CorruptError)
 		if damage != nil {
 			h.Path = damage.Path
 			h.Reason += "; and its document cannot be read: " + damage.Reason
+			h.Repair = fmt.Sprintf("mend the document and decide by 'strata review ratify %s', or %s", h.ID, decide)
 		}
 	case st != nil && len(st.rivals) > 0:
 		h.Doubt, h.Reason = Contradicting, "the same proposal became "+strings.Join(st.rivals, " and ")+" as well"

@@ -85,7 +85,7 @@ func (w *world) reopen() {
 	case "badger":
 		w.db, err = badger.Open(w.Context(), w.dir, &badger.Options{Durability: storage.None})
 	case "vault":
-		w.db, err = vault.Open(w.Context(), w.dir, &vault.Options{Durability: storage.None})
+		w.db, err = vault.Open(w.Context(), w.dir, &vault.Options{Durability: storage.None, Files: []string{soma.GovernancePrefix}})
 	}
 	w.check(err)
 	w.Cleanup(func() { w.db.Close() })

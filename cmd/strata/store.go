@@ -14,6 +14,7 @@ import (
 
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
+	"github.com/stratamem/strata/soma"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/open"
 )
@@ -35,9 +36,13 @@ func storeSpec(text string) string {
 	return "bolt:" + text
 }
 
+// asFiles are the records that a vault keeps as files, so that git has them beside
+// the documents: the decisions about canon.
+var asFiles = []string{soma.GovernancePrefix}
+
 // openStore opens the store that a flag names.
 func openStore(ctx context.Context, db string) (storage.Adapter, error) {
-	return open.Open(ctx, storeSpec(db), nil)
+	return open.Open(ctx, storeSpec(db), &open.Options{Files: asFiles})
 }
 
 // inspect opens the store that a flag names to look at it, and has f do so. It
@@ -55,7 +60,7 @@ func inspect(ctx context.Context, verb, db string, f func(store storage.Adapter)
 // inspectStore opens a store to read it, and has f do so. It makes no store
 // where there is none.
 func inspectStore(ctx context.Context, spec string, f func(store storage.Adapter) error) (err error) {
-	store, err := open.Open(ctx, storeSpec(spec), &open.Options{ReadOnly: true})
+	store, err := open.Open(ctx, storeSpec(spec), &open.Options{ReadOnly: true, Files: asFiles})
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: name one that is there: 'strata demo --db FILE' makes one", err)
 	}

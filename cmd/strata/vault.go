@@ -48,6 +48,7 @@ on media that cannot be written.`,
 // withVault opens a vault and has f look after it.
 func withVault(ctx context.Context, verb, dir string, opts *vault.Options, f func(s *vault.Store) error) (err error) {
 	dir = strings.TrimPrefix(dir, "vault:")
+	opts.Files = asFiles
 	s, err := vault.Open(ctx, dir, opts)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("vault %s: %w: name a directory that is there", verb, err)
