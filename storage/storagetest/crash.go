@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -168,8 +170,9 @@ func crashItem(w, n int) string     { return fmt.Sprintf("_crash/item/%d/%08d", 
 func crashDocument(w, n int) string { return fmt.Sprintf("crash/%d-%08d", w, n) }
 
 // batch is the batch n of a writer: a document and a record come, those of an
-// older batch go, and a record says that it was made. For an engine without
-// batches it is one document that is replaced.
+// older batch go, and a record says that it was made. Three records of four have
+// more bytes than an engine keeps beside a key. For an engine without batches it
+// is one document that is replaced.
 func (e Engine) batch(w, n int) []storage.Op {
 	document := fmt.Appendf(nil, `{"writer":"%d","n":"%d","pad":%q}`, w, n, strings.Repeat("x", n%2000))
 	if !e.has("Batcher") {
@@ -177,7 +180,7 @@ func (e Engine) batch(w, n int) []storage.Op {
 	}
 	ops := []storage.Op{
 		storage.Put(crashDocument(w, n), document),
-		storage.Put(crashItem(w, n), document),
+		storage.Put(crashItem(w, n), slices.Concat(document, bytes.Repeat([]byte("x"), n%4*4000))),
 		storage.Put(crashLast(w), strconv.AppendInt(nil, int64(n), 10)),
 	}
 	if old := n - crashKept; old > 0 {

@@ -65,7 +65,11 @@ func (m *model) key() string {
 
 func (m *model) value(key string) string {
 	if !storage.IsDocument(key) {
-		return strings.Repeat(string(rune('a'+m.next(26))), m.next(64))
+		letter, n := string(rune('a'+m.next(26))), m.next(64)
+		if n >= 56 { // more than an engine keeps beside a key
+			n = (n - 55) * 1500
+		}
+		return strings.Repeat(letter, n)
 	}
 	return fmt.Sprintf(`{"p":"%d","q":["%d",%d],"n":%d}`, m.next(3), m.next(3), m.next(3), m.next(200))
 }
