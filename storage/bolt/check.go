@@ -82,7 +82,7 @@ func (c *checker) content(tx *bbolt.Tx) error {
 		}
 		key := string(k)
 		*n.of(key)++
-		_, value, ok := engine.Unseal(key, frame)
+		_, value, ok := unseal(tx, key, frame)
 		if !ok {
 			damaged = true
 			c.fault(key, reasonChecksum, "set or delete the key, or restore a backup")
@@ -115,6 +115,11 @@ func (c *checker) content(tx *bbolt.Tx) error {
 		}
 		if k == nil {
 			break
+		}
+	}
+	if tx.Bucket(bucketPieces) != nil && !damaged {
+		if n := len(strays(tx)); n > 0 {
+			c.fault("", fmt.Sprintf("there are %d pieces of no value", n), rebuild)
 		}
 	}
 	if !damaged && have > entries {

@@ -9,23 +9,39 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// The file has three buckets:
+// The file has four buckets:
 //
 //	strata   what the file is
-//	  format   {"format":"strata-bolt","version":1}
+//	  format   {"format":"strata-bolt","version":2}
 //	  fields   the declared fields, a sorted JSON list
 //	  counts   documents, then records: 8 bytes each, big-endian
 //	data     key → frame of package engine: sequence number, CRC-32C, value
+//	pieces   number, 8 bytes, big-endian → piece of a value
 //	index    entry of package engine → nothing
 //
-// The bucket sequence of data is the number of the last write. It never goes
-// back, so that no version is used twice.
+// A value of more than 2,016 bytes is cut into pieces of as many, the last one
+// shorter. They have numbers that follow each other. In the value's place the frame has
+//
+//	first piece   8 bytes, big-endian
+//	pieces        4 bytes, big-endian: how many
+//	length        4 bytes, big-endian: of the value
+//	CRC-32C       4 bytes, big-endian: of the value
+//
+// and its sequence number has the highest bit set. Pieces belong to one frame and
+// go with it. See piece.go for why.
+//
+// The bucket sequence of data is the number of the last write, that of pieces the
+// number of the last piece. They never go back, so that no version is used twice.
 //
 // Another version of the format has another number. A program opens the
-// versions up to its own and refuses newer ones.
+// versions up to its own and refuses newer ones. Version 1 had no pieces: all
+// values were in their frames. Such a file is read as it is, and becomes one of
+// version 2 when the first value in pieces is set; what is in it keeps its place
+// until it is set again with another value.
 var (
 	bucketStrata = []byte("strata")
 	bucketData   = []byte("data")
+	bucketPieces = []byte("pieces")
 	bucketIndex  = []byte("index")
 
 	keyFormat = []byte("format")
@@ -35,7 +51,7 @@ var (
 
 const (
 	formatName    = "strata-bolt"
-	formatVersion = 1
+	formatVersion = 2
 )
 
 type format struct {
@@ -45,19 +61,23 @@ type format struct {
 
 // initialize makes the buckets of an empty file.
 func initialize(tx *bbolt.Tx) error {
-	for _, name := range [][]byte{bucketStrata, bucketData, bucketIndex} {
+	for _, name := range [][]byte{bucketStrata, bucketData, bucketPieces, bucketIndex} {
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err
 		}
 	}
+	if err := writeFormat(tx); err != nil {
+		return err
+	}
+	return writeFields(tx, []string{})
+}
+
+func writeFormat(tx *bbolt.Tx) error {
 	text, err := json.Marshal(format{formatName, formatVersion})
 	if err != nil {
 		return err
 	}
-	if err := tx.Bucket(bucketStrata).Put(keyFormat, text); err != nil {
-		return err
-	}
-	return writeFields(tx, []string{})
+	return tx.Bucket(bucketStrata).Put(keyFormat, text)
 }
 
 // recognize tells whether the file is one of ours, of a version we read.
@@ -75,7 +95,7 @@ func recognize(tx *bbolt.Tx, path string) error {
 		return &storage.FormatError{Path: path, Newer: true, Reason: fmt.Sprintf(
 			"has format version %d, newer than the %d this program reads: use a newer one", f.Version, formatVersion)}
 	}
-	if tx.Bucket(bucketData) == nil || tx.Bucket(bucketIndex) == nil {
+	if tx.Bucket(bucketData) == nil || tx.Bucket(bucketIndex) == nil || f.Version > 1 && tx.Bucket(bucketPieces) == nil {
 		return &storage.CorruptError{Path: path, Reason: "a bucket is missing", Repair: repairFile}
 	}
 	return nil

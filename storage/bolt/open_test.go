@@ -40,13 +40,13 @@ func made(t *testing.T) string {
 	return path
 }
 
-func open(t *testing.T, path string, opts *bolt.Options) *bolt.Store {
-	t.Helper()
-	s, err := bolt.Open(t.Context(), path, opts)
+func open(tb testing.TB, path string, opts *bolt.Options) *bolt.Store {
+	tb.Helper()
+	s, err := bolt.Open(tb.Context(), path, opts)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	tb.Cleanup(func() { s.Close() })
 	return s
 }
 
@@ -84,7 +84,7 @@ func TestOpenErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte("strata")).Put([]byte("format"), []byte(`{"format":"strata-bolt","version":2}`))
+		return tx.Bucket([]byte("strata")).Put([]byte("format"), []byte(`{"format":"strata-bolt","version":3}`))
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestOpenErrors(t *testing.T) {
 		{"directory", dir, storage.ErrFormat, "not a regular file"},
 		{"no directory", filepath.Join(dir, "none", "store.db"), fs.ErrNotExist, "none"},
 		{"other program", foreign, storage.ErrFormat, "another program"},
-		{"newer", newer, storage.ErrNewer, "version 2"},
+		{"newer", newer, storage.ErrNewer, "version 3"},
 		{"cut in half", file("half.db", good[:len(good)/2/page*page]), storage.ErrCorrupt, "cut short"},
 		{"cut to the meta pages", file("metas.db", good[:2*page]), storage.ErrCorrupt, "cut short"},
 		{"cut to one page", file("one.db", good[:page]), storage.ErrCorrupt, "cut short"},

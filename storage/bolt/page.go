@@ -13,6 +13,7 @@ import (
 type page struct {
 	items   []item
 	bytes   int // of the values
+	shared  int // of those that have no pieces
 	entries []storage.Entry
 	names   []byte
 	ends    []int
@@ -21,11 +22,14 @@ type page struct {
 // item is in bbolt's memory.
 type item struct{ key, frame []byte }
 
-func (p *page) reset() { p.items, p.bytes = p.items[:0], 0 }
+func (p *page) reset() { p.items, p.bytes, p.shared = p.items[:0], 0, 0 }
 
-func (p *page) add(key, frame []byte) {
+func (p *page) add(key, frame []byte, size int) {
 	p.items = append(p.items, item{key, frame})
-	p.bytes += len(frame)
+	p.bytes += size
+	if !hasPieces(frame) {
+		p.shared += len(frame)
+	}
 }
 
 // walk adds the next n items of span, fewer if they fill a page, and narrows
@@ -45,11 +49,12 @@ func (p *page) walk(tx *bbolt.Tx, span *engine.Span, n int) (more bool) {
 		k, v = step()
 	}
 	for ; k != nil && span.HoldsBytes(k); k, v = step() {
-		if len(p.items) == n || p.bytes+len(v) > engine.PageBytes && len(p.items) > 0 {
+		size := size(k, v)
+		if len(p.items) == n || p.bytes+size > engine.PageBytes && len(p.items) > 0 {
 			span.Advance(string(p.items[len(p.items)-1].key))
 			return true
 		}
-		p.add(k, v)
+		p.add(k, v, size)
 	}
 	return false
 }
@@ -72,34 +77,34 @@ func (p *page) text(versions bool) string {
 		p.names = append(p.names, it.key...)
 		p.ends = append(p.ends, len(p.names))
 		if versions {
-			p.names = engine.AppendVersion(p.names, engine.Seq(it.frame))
+			p.names = engine.AppendVersion(p.names, seqOf(it.frame))
 			p.ends = append(p.ends, len(p.names))
 		}
 	}
 	return string(p.names)
 }
 
-// copied copies the items out of the transaction: their values into one piece of
-// memory, and their keys and versions. The slice is valid until the next page.
-func (p *page) copied(s *Store) ([]storage.Entry, error) {
+// copied copies the items out of the transaction: their values into one block of
+// memory, but for those that were put together, and their keys and versions. The
+// slice is valid until the next page.
+func (p *page) copied(s *Store, tx *bbolt.Tx) ([]storage.Entry, error) {
 	p.entries = p.entries[:0]
-	memory := make([]byte, 0, p.bytes)
+	memory := make([]byte, 0, p.shared)
 	text := p.text(true)
 	from := 0
 	for i, it := range p.items {
 		key, version := text[from:p.ends[2*i]], text[p.ends[2*i]:p.ends[2*i+1]]
 		from = p.ends[2*i+1]
-		_, value, ok := engine.Unseal(key, it.frame)
+		_, value, ok := unseal(tx, key, it.frame)
 		if !ok {
 			return nil, s.damaged(key)
 		}
-		at := len(memory)
-		memory = append(memory, value...)
-		p.entries = append(p.entries, storage.Entry{
-			Key:     key,
-			Value:   memory[at:len(memory):len(memory)], // appending to it copies
-			Version: storage.Version(version),
-		})
+		if !hasPieces(it.frame) {
+			at := len(memory)
+			memory = append(memory, value...)
+			value = memory[at:len(memory):len(memory)] // appending to it copies
+		}
+		p.entries = append(p.entries, storage.Entry{Key: key, Value: value, Version: storage.Version(version)})
 	}
 	return p.entries, nil
 }

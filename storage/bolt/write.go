@@ -70,6 +70,7 @@ func (s *Store) commit(batches [][]storage.Op) []error {
 type writer struct {
 	tx          *bbolt.Tx
 	data, index *bbolt.Bucket
+	pieces      *bbolt.Bucket // nil in a file of version 1
 	fields      []string
 	before, now counts
 	watched     bool
@@ -78,17 +79,35 @@ type writer struct {
 
 func newWriter(tx *bbolt.Tx, fields []string) (*writer, error) {
 	n, err := readCounts(tx)
-	return &writer{
-		tx: tx, data: tx.Bucket(bucketData), index: tx.Bucket(bucketIndex),
+	w := &writer{
+		tx: tx, data: tx.Bucket(bucketData), index: tx.Bucket(bucketIndex), pieces: tx.Bucket(bucketPieces),
 		fields: fields, before: n, now: n,
-	}, err
+	}
+	w.fill()
+	return w, err
+}
+
+func (w *writer) fill() {
+	if w.pieces != nil {
+		w.pieces.FillPercent = 1 // they come in order
+	}
+}
+
+// upgrade makes a file of version 1 one with pieces. What it has stays as it is
+// until it is set again.
+func (w *writer) upgrade() (err error) {
+	if w.pieces, err = w.tx.CreateBucket(bucketPieces); err != nil {
+		return err
+	}
+	w.fill()
+	return writeFormat(w.tx)
 }
 
 // test tells whether the preconditions hold.
 func (w *writer) test(ops []storage.Op) error {
 	for i := range ops {
 		op := &ops[i]
-		if op.Check && !engine.IsVersion(op.If, engine.Seq(w.data.Get([]byte(op.Key)))) {
+		if op.Check && !engine.IsVersion(op.If, seqOf(w.data.Get([]byte(op.Key)))) {
 			return &storage.ConflictError{Key: op.Key}
 		}
 	}
@@ -99,10 +118,11 @@ func (w *writer) make(ops []storage.Op) error {
 	for i := range ops {
 		op := &ops[i]
 		old := w.data.Get([]byte(op.Key))
+		var seq uint64
 		var err error
 		switch {
 		case !op.Delete:
-			err = w.put(op, old)
+			seq, err = w.put(op, old)
 		case old != nil:
 			err = w.remove(op, old)
 		default:
@@ -112,7 +132,7 @@ func (w *writer) make(ops []storage.Op) error {
 			return err
 		}
 		if op.Made != nil && !op.Delete {
-			*op.Made = engine.Version(w.data.Sequence())
+			*op.Made = engine.Version(seq)
 		}
 		if w.watched {
 			kind := storage.EventSet
@@ -125,23 +145,33 @@ func (w *writer) make(ops []storage.Op) error {
 	return nil
 }
 
-func (w *writer) put(op *storage.Op, old []byte) error {
+// put sets a key and returns the sequence number of its value.
+func (w *writer) put(op *storage.Op, old []byte) (seq uint64, err error) {
 	if old == nil {
 		*w.now.of(op.Key)++
 	}
 	if err := w.reindex(op.Key, old, op.Value); err != nil {
-		return err
+		return 0, err
 	}
-	seq, err := w.data.NextSequence()
+	if err := w.drop(op.Key, old); err != nil {
+		return 0, err
+	}
+	if seq, err = w.data.NextSequence(); err != nil {
+		return 0, err
+	}
+	frame, err := w.seal(op.Key, seq, op.Value)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return w.data.Put([]byte(op.Key), engine.Seal(op.Key, seq, op.Value))
+	return seq, w.data.Put([]byte(op.Key), frame)
 }
 
 func (w *writer) remove(op *storage.Op, old []byte) error {
 	*w.now.of(op.Key)--
 	if err := w.reindex(op.Key, old, nil); err != nil {
+		return err
+	}
+	if err := w.drop(op.Key, old); err != nil {
 		return err
 	}
 	return w.data.Delete([]byte(op.Key))
@@ -154,7 +184,7 @@ func (w *writer) reindex(key string, oldFrame, document []byte) error {
 	}
 	var before []string
 	if oldFrame != nil {
-		_, old, ok := engine.Unseal(key, oldFrame)
+		_, old, ok := unseal(w.tx, key, oldFrame)
 		if ok {
 			before = engine.Entries(key, old, w.fields)
 		} else {
@@ -207,7 +237,7 @@ func (s *Store) declare(ctx context.Context, tx *bbolt.Tx, declared, added []str
 			return err
 		}
 		key := string(k)
-		_, document, ok := engine.Unseal(key, frame)
+		_, document, ok := unseal(tx, key, frame)
 		if !ok {
 			return s.damaged(key)
 		}
