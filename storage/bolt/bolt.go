@@ -29,9 +29,9 @@
 // leaf of each key that it changes, what leads there, which neighbours share, and
 // three more. Twenty small keys at places of their own are thirty to forty pages,
 // whatever their size: keys that are written together should stand together, for
-// example behind a time. A value of
-// more than 2,016 bytes is kept apart, so that a change of a neighbour does not
-// write it again, and adds its own size in pages and two or three of them.
+// example behind a time. To set the value that a key has writes none of them. A
+// value of more than 2,016 bytes is kept apart: a change of a neighbour does not
+// write it again, and setting it takes its own size in pages and three or four more.
 //
 // Writes of one moment share a commit and its syncs. A commit of 15 documents
 // of 1 KiB with random keys costs bbolt three to four times what one of them

@@ -306,6 +306,26 @@ func TestDamagedPieces(t *testing.T) {
 	}
 }
 
+// TestEqualValue pins that to set what a key has writes no page of it, and that
+// preconditions and versions are those of a change all the same.
+func TestEqualValue(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), &bolt.Options{Durability: storage.None})
+	ctx := t.Context()
+	for _, value := range [][]byte{{}, []byte("short"), bytes.Repeat([]byte("long "), 1000)} {
+		var made, again storage.Version
+		if err := s.Apply(ctx, storage.Put("_k", value).Making(&made)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Apply(ctx, storage.Put("_k", bytes.Clone(value)).IfVersion(made).Making(&again)); err != nil {
+			t.Fatal(err)
+		}
+		got, version, err := s.GetVersion(ctx, "_k")
+		if err != nil || !bytes.Equal(got, value) || made != version || again != version {
+			t.Errorf("%d bytes of version %s, %v, after versions %s and %s", len(got), version, err, made, again)
+		}
+	}
+}
+
 // version1 returns the path of a store that was written before there were pieces.
 func version1(t *testing.T) string {
 	t.Helper()

@@ -145,10 +145,14 @@ func (w *writer) make(ops []storage.Op) error {
 	return nil
 }
 
-// put sets a key and returns the sequence number of its value.
+// put sets a key and returns the sequence number of its value. To set what is
+// there writes nothing: two pages at least, for what callers do at each turn.
 func (w *writer) put(op *storage.Op, old []byte) (seq uint64, err error) {
-	if old == nil {
+	switch {
+	case old == nil:
 		*w.now.of(op.Key)++
+	case w.equal(op, old):
+		return seqOf(old), nil
 	}
 	if err := w.reindex(op.Key, old, op.Value); err != nil {
 		return 0, err
@@ -164,6 +168,15 @@ func (w *writer) put(op *storage.Op, old []byte) (seq uint64, err error) {
 		return 0, err
 	}
 	return seq, w.data.Put([]byte(op.Key), frame)
+}
+
+// equal reports whether a key has the value already.
+func (w *writer) equal(op *storage.Op, frame []byte) bool {
+	if hasPieces(frame) && size([]byte(op.Key), frame) != len(op.Value) {
+		return false // and need not be put together
+	}
+	_, value, ok := unseal(w.tx, op.Key, frame)
+	return ok && bytes.Equal(value, op.Value)
 }
 
 func (w *writer) remove(op *storage.Op, old []byte) error {
