@@ -87,9 +87,18 @@ func newWriter(tx *bbolt.Tx, fields []string) (*writer, error) {
 	return w, err
 }
 
+// How full a page is left that is split: pieces come in order, so that nothing is
+// added to it any more. Many keys do too, behind a time; of others one may come
+// anywhere, and a page without room would soon be split again.
+const (
+	fillData   = 0.8
+	fillPieces = 1
+)
+
 func (w *writer) fill() {
+	w.data.FillPercent = fillData
 	if w.pieces != nil {
-		w.pieces.FillPercent = 1 // they come in order
+		w.pieces.FillPercent = fillPieces
 	}
 }
 
