@@ -1,6 +1,7 @@
 package soma_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stratamem/strata/soma"
+	"github.com/stratamem/strata/storage"
 )
 
 // onHandAndMem runs a test on the plainest engine, and on the one whose documents
@@ -390,6 +392,26 @@ func TestConfidenceOfFiles(t *testing.T) {
 				if !(g.Confidence >= 0 && g.Confidence <= 1) || g.Unsure != (g.Name == "bad") {
 					w.Errorf("%s: %s has %g, %t", layer, g.Key, g.Confidence, g.Unsure)
 				}
+			}
+		}
+	})
+}
+
+// A store of before may have canon with a team that cannot be read: its text is
+// shown to nobody, and what it forbids is forbidden to all.
+func TestTeamThatCannotBeRead(t *testing.T) {
+	onHandAndMem(t, func(w *world) {
+		document := []byte(`{"type":"policy","id":"odd","name":"odd","status":"enforcing","layer":"canon","source_worker":"governance","team_id":["red"],` +
+			`"ratified_by":"anna","ratified_at":"2026-01-01T00:00:00.000Z","origin_l3_id":"x","condition":"true","enforcement":"abort","body":"Stop."}`)
+		canonical, err := storage.Canonical(document)
+		w.check(err)
+		w.check(w.db.Set(w.Context(), "policy/odd", document))
+		w.check(w.db.Set(w.Context(), "_canon/policy/odd", fmt.Appendf(nil, "%x", sha256.Sum256(canonical))))
+		for _, team := range []string{"", "red", "blue"} {
+			w.same("shown to "+team, w.consult(soma.Enforce, team), []string(nil))
+			list, err := w.PolicySource(0).Constraints(w.Context(), team)
+			if err != nil || len(list) != 1 || list[0].Enforcement != "abort" {
+				w.Errorf("constraints of %q: %+v, %v", team, list, err)
 			}
 		}
 	})
