@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -99,6 +101,24 @@ func TestBandsInOrder(t *testing.T) {
 	if v.Opened != "first projection" {
 		t.Errorf("opened %q", v.Opened)
 	}
+}
+
+// TestEpochHoldsNothingElse: an epoch lives as long as its run. It does not hold
+// the one before it, nor what they were made from.
+func TestEpochHoldsNothingElse(t *testing.T) {
+	l := newLineage(t)
+	var before []weak.Pointer[projection.Epoch]
+	for i := range 5 {
+		l.step([]projection.Contribution{says("notes", fmt.Sprint("note ", i))}, user("hello"), assistant("hi"))
+		before = append(before, weak.Make(l.epoch))
+	}
+	runtime.GC()
+	for i, p := range before[:4] {
+		if p.Value() != nil {
+			t.Errorf("the epoch of step %d of 5 is still held", i+1)
+		}
+	}
+	runtime.KeepAlive(l)
 }
 
 func TestNothingAtAll(t *testing.T) {

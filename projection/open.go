@@ -304,7 +304,10 @@ func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live []Ite
 	e.Projections++
 	e.Tracks, e.Hidden, e.Shown = a.tracks, h.hidden, a.Log.Len()
 	e.Stable, e.StableTokens, e.Missed = v.Stable, v.StableTokens, false
-	v.Epoch = e
+	// A copy: a pointer into the assembly would hold all that this view was made
+	// of, the epoch before among it, and so every one since the run began.
+	epoch := *e
+	v.Epoch = &epoch
 	return v
 }
 
