@@ -258,7 +258,7 @@ func decode(content []byte, cut bool) (*file, error) {
 	if ok {
 		err = f.read(matter)
 	}
-	if (err != nil || !ok) && isConflict(content) { // over the fence, or around it
+	if (!ok || err != nil && !isConflict(matter)) && isConflict(content) { // over the fence, or around it
 		err = noDocument("the file has an unresolved merge conflict")
 	}
 	if err != nil {
