@@ -42,7 +42,10 @@ var userModules = []string{
 	"go.opentelemetry.io/otel/trace",
 }
 
-func TestUnusedEnginesStayOut(t *testing.T) {
+// userModule writes the module of a user with a program, and returns its
+// directory.
+func userModule(t *testing.T, program string) string {
+	t.Helper()
 	root, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +56,7 @@ func TestUnusedEnginesStayOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"main.go": userProgram,
+		"main.go": program,
 		"go.mod": "module example.com/agent\n\ngo 1.26.0\n\nrequire " + module + " v0.0.0\n\nreplace " + module +
 			" => " + strconv.Quote(filepath.ToSlash(root)) + "\n",
 		"go.sum": string(sums),
@@ -62,6 +65,42 @@ func TestUnusedEnginesStayOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return dir
+}
+
+// TestReadme builds each Go program in README.md as it stands there.
+func TestReadme(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(text), "```go\n")[1:]
+	if len(blocks) == 0 {
+		t.Fatal("README.md has no Go code")
+	}
+	example, err := os.ReadFile("examples/loop/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, block := range blocks {
+		code, _, closed := strings.Cut(block, "```\n")
+		if !closed {
+			t.Fatal("a block of README.md has no end")
+		}
+		if i == 0 && !strings.HasSuffix(string(example), "\n"+code) {
+			t.Error("the loop of README.md is not that of examples/loop")
+		}
+		build := exec.Command("go", "build", "-mod=mod", "-o", os.DevNull, ".")
+		build.Dir = userModule(t, code)
+		build.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Errorf("block %d of README.md: %v\n%s", i+1, err, out)
+		}
+	}
+}
+
+func TestUnusedEnginesStayOut(t *testing.T) {
+	dir := userModule(t, userProgram)
 	list := exec.Command("go", "list", "-mod=mod", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".")
 	list.Dir = dir
 	list.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")

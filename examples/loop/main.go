@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -24,10 +25,21 @@ func main() {
 			view, err := run.Project(ctx, projection.Text(projection.User, input))
 			check(err)
 			answer := model(view.Items())
-			err = run.Commit(ctx, memory.Response{Items: []projection.Item{projection.Text(projection.Assistant, answer)}})
-			check(err)
+			check(commit(ctx, run, projection.Text(projection.Assistant, answer)))
 		}
 		check(run.End(ctx, memory.Success))
+	}
+}
+
+// commit makes a turn durable. ErrConflict says that other processes changed the
+// same memory ten times in a row. Nothing is written and nothing is lost: try again
+// for as long as the user would wait. End may be called again in the same way.
+func commit(ctx context.Context, run *memory.Run, answer ...projection.Item) error {
+	for {
+		err := run.Commit(ctx, memory.Response{Items: answer})
+		if !errors.Is(err, memory.ErrConflict) {
+			return err
+		}
 	}
 }
 
