@@ -153,7 +153,7 @@ func (r *Run) cross(ctx context.Context, traced bool, child *Run) (map[int]spawn
 //
 // An empty outcome of the result is Success. If Return fails, nothing is lost:
 // call it again, and no hook runs twice that has returned; what is said of errors
-// at [Run.Commit] is true here.
+// at [Run.Commit] is true here. Beside that the run can only be ended.
 func (r *Run) Return(ctx context.Context, result Result) (_ Result, err error) {
 	p := r.parent
 	if p == nil {
@@ -162,7 +162,7 @@ func (r *Run) Return(ctx context.Context, result Result) (_ Result, err error) {
 	if result.Outcome == "" {
 		result.Outcome = Success
 	}
-	ctx, done, err := r.begin(ctx)
+	ctx, done, err := r.occupy(ctx, func() bool { return r.over })
 	if err != nil {
 		return result, fmt.Errorf("return: %w", err)
 	}

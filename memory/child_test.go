@@ -138,6 +138,40 @@ func TestChildIsFirst(t *testing.T) {
 	}
 }
 
+// TestReturnFailed shows that a child whose Return failed can only return, or end:
+// another turn would be one after its end.
+func TestReturnFailed(t *testing.T) {
+	store := &line{Store: mem.New()}
+	m := newMemory(t, store, nil, lifelong("a", memory.ScopeExecution))
+	run := begin(t, m, memory.Identity{})
+	child, err := run.Spawn(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(t, child)
+	store.cut = true
+	if _, err := child.Return(t.Context(), memory.Result{}); !errors.Is(err, errLine) {
+		t.Fatalf("got %v", err)
+	}
+	store.cut = false
+	if _, err := child.Project(t.Context(), user("more")); !errors.Is(err, memory.ErrEnded) {
+		t.Errorf("project: %v", err)
+	}
+	if err := child.Commit(t.Context(), memory.Response{}); !errors.Is(err, memory.ErrEnded) {
+		t.Errorf("commit: %v", err)
+	}
+	if _, err := child.Spawn(t.Context(), nil); !errors.Is(err, memory.ErrEnded) {
+		t.Errorf("spawn: %v", err)
+	}
+	if _, err := child.Return(t.Context(), memory.Result{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := stored(t, store, "a"); got != `{"n":10000}` {
+		t.Errorf("the parent's state: %s", got)
+	}
+	end(t, run)
+}
+
 // TestReturnCancelled shows that no hook runs twice, and none is left out, when a
 // Return whose context ended between the hooks is called again.
 func TestReturnCancelled(t *testing.T) {

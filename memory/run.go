@@ -139,9 +139,15 @@ func take(ctx context.Context, token chan struct{}) error {
 	}
 }
 
-// begin waits until the run is free, and says whether it can be used. The
-// context that it returns ends with the run.
+// begin waits until the run is free, and says whether it can be used: not if it
+// has ended, or had begun to with a Return that failed. The context that it
+// returns ends with the run.
 func (r *Run) begin(ctx context.Context) (context.Context, func(), error) {
+	return r.occupy(ctx, func() bool { return r.over || r.outcome != "" })
+}
+
+// occupy waits until the run is free, and says whether it can be used.
+func (r *Run) occupy(ctx context.Context, unusable func() bool) (context.Context, func(), error) {
 	if err := ctx.Err(); err != nil {
 		return ctx, nil, err
 	}
@@ -149,7 +155,7 @@ func (r *Run) begin(ctx context.Context) (context.Context, func(), error) {
 		return ctx, nil, err
 	}
 	r.mu.Lock()
-	over := r.over
+	over := unusable()
 	r.mu.Unlock()
 	if over {
 		<-r.work
