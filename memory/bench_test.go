@@ -12,6 +12,7 @@ import (
 	"github.com/stratamem/strata/layers"
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
+	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/mem"
 )
 
@@ -104,7 +105,7 @@ func BenchmarkContention(b *testing.B) {
 				if set == "ready" {
 					stack = append(stack, layers.WorkingMemory(nil), layers.Entity(nil), layers.Observations(nil), layers.Episodic(nil), layers.SemanticRecall(nil))
 				}
-				m, err := memory.New(openEngine(b, engine), stack, nil)
+				m, err := memory.New(openEngine(b, engine, storage.Full), stack, nil)
 				if err != nil {
 					b.Fatal(err)
 				}

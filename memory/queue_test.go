@@ -23,13 +23,13 @@ import (
 // engines are those that runs contend on.
 var engines = []string{"mem", "bolt", "badger", "vault"}
 
-func openEngine(t testing.TB, engine string) storage.Adapter {
+func openEngine(t testing.TB, engine string, durability storage.Durability) storage.Adapter {
 	t.Helper()
 	spec := engine + ":"
 	if engine != "mem" {
 		spec += filepath.Join(t.TempDir(), "store")
 	}
-	store, err := open.Open(t.Context(), spec, &open.Options{Durability: storage.Process})
+	store, err := open.Open(t.Context(), spec, &open.Options{Durability: durability})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestContention(t *testing.T) {
 	for _, engine := range engines {
 		for _, where := range []string{"threads", "one thread"} {
 			t.Run(engine+"/"+where, func(t *testing.T) {
-				store := openEngine(t, engine)
+				store := openEngine(t, engine, storage.Process)
 				m := newMemory(t, store, &memory.Options{},
 					layers.WorkingMemory(nil), layers.Entity(nil), layers.Observations(nil), layers.Episodic(nil), layers.SemanticRecall(nil),
 					counting("a", memory.ScopeResource), names("b", memory.ScopeResource), counting("c", memory.ScopeGlobal), counting("d", ""))
