@@ -27,8 +27,10 @@ type hand struct {
 
 // note is a file that the person has made. Its text has one token.
 type note struct {
-	token  string // "" after it was removed
-	shared bool   // the process writes to it as well
+	token  string   // "" after it was removed
+	before string   // the token that it had then
+	kept   []string // tokens that were replaced during a commit: they are in _data/lost
+	shared bool     // the process writes to it as well
 }
 
 // sharedTag is that of notes that the process writes to as well. They are saved
@@ -65,13 +67,17 @@ func (l *life) edit(copied io.Writer) error {
 		err = h.save(path, n, fmt.Sprintf("---\nname: by hand\nstatus: active\nlayer: archive\nsource_worker: person\n---\nThe word is %s.\n", token))
 	case h.rnd.IntN(6) == 0:
 		fmt.Fprintf(copied, "h remove %s\n", path)
-		token = ""
+		token, n.before = "", n.token
 		err = os.Remove(filepath.Join(h.dir, path))
 	default:
-		fmt.Fprintf(copied, "h edit %s %s instead of %s\n", path, token, n.token)
 		var text []byte
 		if text, err = os.ReadFile(filepath.Join(h.dir, path)); err == nil {
-			err = h.save(path, n, strings.ReplaceAll(string(text), n.token, token))
+			was := firstToken('z', string(text))
+			if was != n.token {
+				n.kept = append(n.kept, n.token)
+			}
+			fmt.Fprintf(copied, "h edit %s %s instead of %s\n", path, token, was)
+			err = h.save(path, n, strings.ReplaceAll(string(text), was, token))
 		}
 	}
 	if err != nil {
@@ -185,10 +191,17 @@ func (c *check) checkHand() error {
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return err
 		}
-		switch {
+		for _, token := range n.kept {
+			if !strings.Contains(string(kept), token) {
+				c.bad("%s had what was saved by hand, %s, which was replaced and not kept", path, token)
+			}
+		}
+		switch has := firstToken('z', string(document)); {
 		case n.token == "" && err == nil:
-			c.bad("%s was removed by hand and is there", path)
-		case n.token != "" && firstToken('z', string(document)) != n.token && !strings.Contains(string(kept), n.token):
+			if !n.shared || has != n.before { // that was removed while it was being committed
+				c.bad("%s was removed by hand and is there", path)
+			}
+		case n.token != "" && has != n.token && !strings.Contains(string(kept), n.token):
 			c.bad("%s has not what was saved by hand, %s, nor was it kept: %.300s %v", path, n.token, document, err)
 		}
 	}

@@ -156,6 +156,9 @@ func (l *life) round(round int, copied *os.File) error {
 	cmd := exec.Command(binary)
 	cmd.Env = append(os.Environ(), childSpec+"="+l.spec, fmt.Sprint(childRound, "=", round),
 		fmt.Sprint(childSeed, "=", l.rnd.Uint64()), childFault+"="+l.fault)
+	if race { // or nobody would see what it says
+		cmd.Env = append(cmd.Env, "GORACE=halt_on_error=1")
+	}
 	if l.full {
 		cmd.Env = append(cmd.Env, childFull+"=1")
 	}
