@@ -225,7 +225,10 @@ type UnreadableLister interface {
 	// with prefix and cannot be read as one: List, Scan and Find leave it out, and
 	// do so without an error. A Fault has the key where one is known. What
 	// may be in the place of any document, since nothing tells its type, is
-	// yielded for every prefix of documents. What is sound is not read.
+	// yielded for every prefix of documents. What is sound is not read. Where an
+	// engine keeps records in files as well, those that cannot be read are
+	// yielded for the prefixes of records; List has their keys, and Get and Scan
+	// an error.
 	Unreadable(ctx context.Context, prefix string) iter.Seq2[Fault, error]
 }
 
