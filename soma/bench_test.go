@@ -179,3 +179,36 @@ func BenchmarkCreate(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCanon is what a turn and a guard pay to read canon of 200 entries, and
+// the decisions about it.
+func BenchmarkCanon(b *testing.B) {
+	s, _ := emptyStore(b)
+	w := s.As(soma.Person("anna"))
+	for i := range 200 {
+		e, err := w.Create(b.Context(), &soma.Entity{
+			Type: "policy", Name: fmt.Sprint("rule ", i), Layer: soma.Emerging, Body: "Never call it.", DecayAt: s.ComputeL3DecayAt(time.Now()),
+			Fields: map[string]any{soma.FieldConfidence: 0.5, soma.FieldEvidence: []any{}, "condition": `tool == "x"`, "enforcement": "error"},
+		})
+		if err == nil {
+			_, err = w.Promote(b.Context(), e.ID, e.Digest(), "")
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("guide", func(b *testing.B) {
+		for b.Loop() {
+			if list, err := s.Guide(b.Context(), "canon", "", "", 0); err != nil || len(list) != 200 {
+				b.Fatal(len(list), err)
+			}
+		}
+	})
+	b.Run("constraints", func(b *testing.B) {
+		for b.Loop() {
+			if list, err := s.PolicySource(0).Constraints(b.Context(), ""); err != nil || len(list) != 200 {
+				b.Fatal(len(list), err)
+			}
+		}
+	})
+}

@@ -2,8 +2,11 @@ package soma_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +16,7 @@ import (
 	"github.com/stratamem/strata/soma"
 	"github.com/stratamem/strata/soma/guard"
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/mem"
 )
 
 // guards returns what a guard says of a call of a tool, as a host would ask.
@@ -463,4 +467,56 @@ func TestDecideAboutTheWithheld(t *testing.T) {
 		w.check(w.As(anna).Ratify(w.Context(), mail, "the record was damaged"))
 		w.same("withheld", w.withheld(), []string(nil))
 	})
+}
+
+// blind is an engine that cannot list the keys with a prefix, or read them.
+type blind struct {
+	*mem.Store
+	prefix string
+	get    bool
+}
+
+var errBlind = errors.New("the disk does not answer")
+
+func (b *blind) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	if !b.get && strings.HasPrefix(prefix, b.prefix) {
+		return func(yield func(string, error) bool) { yield("", errBlind) }
+	}
+	return b.Store.List(ctx, prefix)
+}
+
+func (b *blind) Get(ctx context.Context, key string) ([]byte, error) {
+	if b.get && strings.HasPrefix(key, b.prefix) {
+		return nil, errBlind
+	}
+	return b.Store.Get(ctx, key)
+}
+
+// Where it cannot be looked for policies, that is an error, and no call is let
+// pass; one damaged document is none.
+func TestPoliciesCannotBeLookedFor(t *testing.T) {
+	w := newWorld(t, "mem")
+	w.rule("shell", "error", nil)
+	whole := w.db.(*mem.Store)
+	for _, c := range []struct {
+		prefix   string
+		get, run bool // run: canon can be served
+	}{
+		{"_governance/", false, false}, {"_governance/", true, false}, {"_canon/", false, false},
+		{"policy/", true, false}, {"policy/", false, true},
+	} {
+		w.db = &blind{whole, c.prefix, c.get}
+		w.open()
+		if _, err := w.PolicySource(0).Constraints(w.Context(), ""); !errors.Is(err, errBlind) {
+			t.Errorf("%+v: constraints: %v", c, err)
+		}
+		for _, tool := range []string{"shell", "read"} {
+			if got := w.guards(tool, "").Action; got != guard.Block {
+				t.Errorf("%+v: %s: %v", c, tool, got)
+			}
+		}
+		if _, err := w.Guide(w.Context(), "canon", "", "", 0); (err == nil) != c.run {
+			t.Errorf("%+v: a run begins with %v", c, err)
+		}
+	}
 }
