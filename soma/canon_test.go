@@ -271,6 +271,21 @@ func TestWithheldEnforcement(t *testing.T) {
 	})
 }
 
+// A condition that is no text has an effect all the same.
+func TestConditionThatIsNoText(t *testing.T) {
+	for _, condition := range []any{true, json.Number("1"), []any{"tool"}} {
+		w := newWorld(t, "vault")
+		w.rule("shell", "error", func(e *soma.Entity) { e.Fields["condition"] = condition })
+		if got := w.guards("read", "").Action; got != guard.Block {
+			t.Errorf("condition %v: %v", condition, got)
+		}
+		w.edit(shell, "even once", "ever")
+		if got := w.guards("read", "").Action; got != guard.Block {
+			t.Errorf("condition %v of what was edited: %v", condition, got)
+		}
+	}
+}
+
 // Drafts and proposals are no policies yet.
 func TestDraftsDoNotBlock(t *testing.T) {
 	eachEngine(t, func(w *world) {

@@ -53,7 +53,7 @@ type decision struct {
 func judged(e *Entity) decision {
 	return decision{
 		V: 1, Type: e.Type, ID: e.ID, Holds: holds(e), Digest: e.Digest(), Origin: e.Text(FieldOrigin), Team: e.Team,
-		Enforcement: e.Text("enforcement"), Condition: e.Text("condition"),
+		Enforcement: e.Text("enforcement"), Condition: e.condition(),
 	}
 }
 

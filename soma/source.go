@@ -3,6 +3,7 @@ package soma
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -131,16 +132,30 @@ func (p *PolicySource) Constraints(ctx context.Context, team string) ([]Constrai
 			continue
 		}
 		e := x.e
-		if !holds(e) || e.Team != "" && e.Team != team || e.Text("condition") == "" { // a team that cannot be read: for all
+		if !holds(e) || e.Team != "" && e.Team != team || e.condition() == "" { // a team that cannot be read: for all
 			continue
 		}
-		c := Constraint{ID: e.ID, Name: e.Name, Condition: e.Text("condition"), Enforcement: e.Text("enforcement"), Message: firstLine(e.Body)}
+		c := Constraint{ID: e.ID, Name: e.Name, Condition: e.condition(), Enforcement: e.Text("enforcement"), Message: firstLine(e.Body)}
 		if !slices.Contains([]string{"info", "warn", "error", "abort"}, c.Enforcement) {
 			c.Enforcement = "error"
 		}
 		list = append(list, c)
 	}
 	return list, nil
+}
+
+// condition returns what a policy is against, "" for nothing. One that is no
+// text, as a person may write true, is its JSON: a guard reads it, or blocks.
+func (e *Entity) condition() string {
+	v, ok := e.Fields["condition"]
+	if s, text := v.(string); text || !ok || v == nil {
+		return s
+	}
+	value, err := json.Marshal(v)
+	if err != nil { // what was read has a form
+		return "true"
+	}
+	return string(value)
 }
 
 // constraints returns what stands in for a policy that is withheld.

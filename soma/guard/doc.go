@@ -9,6 +9,9 @@
 // does not compile holds for every call, one whose evaluation fails holds for
 // that call, each with its own enforcement, so that a blocking policy is never
 // silently without effect. [Guard.Faults] lists the former where rules are made.
+// A policy in doubt, because its document was changed past a review or is gone, comes
+// as a rule too: soma's Constraints has what stands in for it. Where those cannot
+// be read, [Closed] is the guard.
 //
 // # Verdicts
 //
