@@ -46,7 +46,8 @@ type decision struct {
 	Condition   string   `json:"condition,omitempty"`
 	Follows     []string `json:"follows,omitempty"` // the decisions about the entry that it knew as the last ones
 
-	name string // the last segment of its key
+	name  string // the last segment of its key
+	value []byte // as it is stored
 }
 
 // judged returns a decision about an entity as it is.
@@ -97,6 +98,21 @@ func decodeDecision(key, name string, value []byte) (*decision, error) {
 	if d.Type+"/"+storage.EscapeSegment(d.ID) != key {
 		return nil, errors.New("it is about another entry")
 	}
+	return d, nil
+}
+
+// decision is decodeDecision, but for a value that was read before. All that is
+// kept is in the store as well, or was.
+func (s *Store) decision(record, key, name string, value []byte) (*decision, error) {
+	if v, ok := s.decisions.Load(record); ok && bytes.Equal(v.(*decision).value, value) {
+		return v.(*decision), nil
+	}
+	d, err := decodeDecision(key, name, value)
+	if err != nil {
+		return nil, err
+	}
+	d.value = value
+	s.decisions.Store(record, d)
 	return d, nil
 }
 
@@ -181,7 +197,7 @@ func (s *Store) ledger(ctx context.Context, kind string) (ledger, error) {
 		}
 		var d *decision
 		if err == nil {
-			d, err = decodeDecision(key, name, value)
+			d, err = s.decision(record, key, name, value)
 		} else if !errors.Is(err, storage.ErrCorrupt) {
 			return nil, fmt.Errorf("read decisions: %w", err)
 		}

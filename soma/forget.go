@@ -181,6 +181,7 @@ func (w *Writer) forgetOnce(ctx context.Context, key, cause, reason string, at m
 				return err
 			}
 			doomed = append(doomed, k)
+			s.decisions.Delete(k)
 		}
 	}
 	if e != nil {

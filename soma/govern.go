@@ -217,21 +217,31 @@ func (w *Writer) promote(ctx context.Context, b *batch, e *stored, canon *Entity
 // freeID returns an id for canon of a type that is not taken, and that no decision
 // is about: canon-<slug>, with a number if others have that.
 func (s *Store) freeID(ctx context.Context, kind, slug string) (string, error) {
-	l, err := s.ledger(ctx, kind)
-	if err != nil {
-		return "", err
-	}
 	id := "canon-" + slug
 	for n := 2; ; n++ {
 		_, err := s.keyOf(ctx, id)
-		if errors.Is(err, ErrNotFound) && l[kind+"/"+storage.EscapeSegment(id)] == nil {
-			return id, nil
-		}
-		if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, storage.ErrCorrupt) {
+		if errors.Is(err, ErrNotFound) {
+			known, err := s.isDecided(ctx, kind+"/"+storage.EscapeSegment(id))
+			if err != nil || !known {
+				return id, err
+			}
+		} else if err != nil && !errors.Is(err, storage.ErrCorrupt) {
 			return "", err
 		}
 		id = fmt.Sprintf("canon-%s-%d", slug, n)
 	}
+}
+
+// isDecided reports whether there are decisions about the entry of a key.
+func (s *Store) isDecided(ctx context.Context, key string) (bool, error) {
+	for _, err := range s.db.List(ctx, GovernancePrefix+key+"/") {
+		return true, err
+	}
+	_, err := s.db.Get(ctx, canonPrefix+key)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return true, err
 }
 
 // Reject marks a proposal as rejected: it stays where it is and does not decay.

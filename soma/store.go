@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stratamem/strata/storage"
@@ -40,6 +41,9 @@ type Store struct {
 	opts     Options
 	searched searched
 	bare     bool // the fields are not declared, and cannot be
+	// decisions are those that were read, by the keys of their records: reading them
+	// anew takes most of the time of reading canon. See BenchmarkCanon.
+	decisions sync.Map
 }
 
 // Open returns the store of entities in an adapter, which stays the caller's
