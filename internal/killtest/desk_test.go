@@ -161,7 +161,7 @@ func (d *desk) ratify(ctx context.Context, w *soma.Writer) error {
 		return err
 	}
 	for _, h := range list {
-		if e := h.Entity; e != nil && strings.Contains(e.Body, "Please ratify") {
+		if e := h.Entity; e != nil && strings.Contains(e.Body, askRatify) {
 			return decide("ratify", []any{e.Text(soma.FieldOrigin)}, func() error { return w.Ratify(ctx, e.ID, "it reads better") })
 		}
 	}

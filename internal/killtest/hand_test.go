@@ -101,6 +101,9 @@ const (
 	loosened = "another condition"
 )
 
+// askRatify is in what a reviewer is to ratify.
+const askRatify = "Please ratify this as well."
+
 var tamperings = []string{newline, reworded, marked, cut, removed, loosened}
 
 // tamper edits canon that was in force after the last kill, or brings back what
@@ -139,13 +142,14 @@ func (l *life) tamper(copied io.Writer) error {
 	case newline:
 		text += "\n"
 	case reworded:
-		text += "Please ratify this as well.\n"
+		text += askRatify + "\n"
 	case marked:
 		text += "<<<<<<< HEAD\nours\n=======\ntheirs\n>>>>>>> branch\n"
 	case cut:
 		text = text[:len(text)/2]
 	case loosened:
 		text = strings.Replace(text, "tool-", "tool-of-nobody-", 1)
+		text = strings.ReplaceAll(text, askRatify, "") // that was of an edit before this one
 		if th.kind != "policy" {
 			text += "And more.\n"
 		}
