@@ -32,7 +32,8 @@ var userModules = []string{
 	"github.com/go-logr/stdr",
 	"github.com/google/jsonschema-go",
 	"github.com/google/uuid",
-	"github.com/kljensen/snowball", // the layers that recall stem words
+	"github.com/kljensen/snowball",  // the layers that recall stem words
+	"github.com/klauspost/compress", // records are packed
 	"github.com/stratamem/strata",
 	"github.com/tidwall/btree",
 	"go.opentelemetry.io/auto/sdk",

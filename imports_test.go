@@ -46,7 +46,8 @@ var rules = []rule{
 		"gopkg.in/yaml.v3",
 	}},
 	{pkg: "internal/levels", packages: []string{"storage"}},
-	{pkg: "storage/search", packages: []string{"storage", "internal/levels"}, modules: []string{"github.com/kljensen/snowball"}},
+	{pkg: "internal/pack", modules: []string{"github.com/klauspost/compress"}},
+	{pkg: "storage/search", packages: []string{"storage", "internal/levels", "internal/pack"}, modules: []string{"github.com/kljensen/snowball"}},
 	{pkg: "soma/guard", modules: []string{"github.com/expr-lang/expr"}},
 	{pkg: "soma", packages: []string{"storage", "storage/search"}, modules: []string{
 		"github.com/tidwall/gjson", // entities are read by the thousand
@@ -64,7 +65,7 @@ var rules = []rule{
 	{pkg: "projection/tiktoken/reference", packages: []string{"projection", "projection/tiktoken"}, modules: tiktokenGo},
 	{pkg: "projection/tiktoken/generate", modules: []string{"github.com/pkoukk/tiktoken-go-loader"}},
 
-	{pkg: "memory", packages: []string{"storage", "projection"}, modules: []string{
+	{pkg: "memory", packages: []string{"storage", "projection", "internal/pack"}, modules: []string{
 		"github.com/google/jsonschema-go",
 		"github.com/google/uuid",
 		"go.opentelemetry.io/otel",
@@ -72,7 +73,7 @@ var rules = []rule{
 		"go.opentelemetry.io/otel/trace",
 	}, tests: otelSDK},
 	// A layer's records are read with the options and errors of storage.
-	{pkg: "layers", packages: []string{"memory", "projection", "storage", "internal/levels", "storage/docs", "storage/search", "storage/vector"}},
+	{pkg: "layers", packages: []string{"memory", "projection", "storage", "internal/levels", "internal/pack", "storage/docs", "storage/search", "storage/vector"}},
 
 	{pkg: "internal/transcript", packages: []string{"projection"}},
 	{pkg: "internal/demo", packages: []string{"internal/transcript"}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -212,9 +213,9 @@ func (b *batch) addTurn(ctx context.Context, again bool) error {
 	w := &turned{number: n, first: first}
 	w.head.raw = r.appendHead(make([]byte, 0, 160), n, first)
 	b.turned = w
-	b.add(storage.Put(turnKey(r.lineage, n), r.turnBytes).IfAbsent())
+	b.add(storage.Put(turnKey(r.lineage, n), pack.Pack(&r.turnFrame, r.turnBytes)).IfAbsent())
 	b.add(storage.Put(r.headKey, w.head.raw).IfVersion(r.where.version).Making(&w.head.version))
-	b.add(storage.Put(r.epochKey, r.epochBytes))
+	b.add(storage.Put(r.epochKey, pack.Pack(&r.epochFrame, r.epochBytes)))
 	return nil
 }
 

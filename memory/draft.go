@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -177,7 +178,11 @@ func (d *draft) write() error {
 		d.next = *was
 		return nil
 	}
-	d.next.raw = d.next.append(make([]byte, 0, len(d.next.State)+48))
+	record := d.next.append(make([]byte, 0, len(d.next.State)+48))
+	if len(record) > storage.MaxValue {
+		return fmt.Errorf("write state: %d bytes are over %d", len(record), storage.MaxValue)
+	}
+	d.next.raw = pack.Pack(new([]byte), record)
 	// The check is what keeps records out of a generation that another
 	// execution cleared, so it is needed even where only records change.
 	d.ops = append(d.ops, storage.Put(c.stateKey, d.next.raw).IfVersion(was.version).Making(&d.next.version))
@@ -192,9 +197,6 @@ func (d *draft) write() error {
 	}
 	for i := range d.ops {
 		d.size += len(d.ops[i].Key) + len(d.ops[i].Value)
-	}
-	if len(d.next.raw) > storage.MaxValue {
-		return fmt.Errorf("write state: %d bytes are over %d", len(d.next.raw), storage.MaxValue)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func (e *epochHead) valid() bool {
 
 // appendHead appends the lineage's head as turn n leaves it.
 func (r *Run) appendHead(b []byte, n, first int) []byte {
-	b = append(b, `{"v":1`...)
+	b = append(b, `{"v":2`...)
 	b = intField(b, "turn", n)
 	b = intField(b, "first", first)
 	b = textField(b, "execution", r.id)

@@ -176,9 +176,9 @@ func stateInfo(ctx context.Context, store storage.Adapter, key string, segments 
 	if err != nil {
 		return StateInfo{}, err
 	}
-	var e envelope
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return StateInfo{}, &storage.CorruptError{Key: key, Reason: err.Error()}
+	e, err := decodeEnvelope(key, raw)
+	if err != nil {
+		return StateInfo{}, err
 	}
 	return StateInfo{
 		Layer: segments[1], Kind: Scope(segments[2]), ID: id, Key: key,

@@ -5,12 +5,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 )
 
-// recordFormat is the version of the records in this file.
-const recordFormat = 1
+// recordFormat is the version of the records of threads. From 2 on, turns, epochs
+// and states may be packed; only heads say so, which are what is read first.
+const recordFormat = 2
 
 // Turn is the record of one turn: one Commit. The items that it shows are here
 // if they were new in it, and otherwise where the references say, so that its
@@ -150,11 +152,16 @@ func (o *origin) sees(t *Turn) bool {
 	return t.Number <= o.Turn && (t.Number <= o.Base || t.Execution == o.Execution)
 }
 
+// decodeRecord reads what is stored under a key.
 func decodeRecord[T any](key string, data []byte) (*T, error) {
 	var version struct {
 		V int `json:"v"`
 	}
 	var rec T
+	data, err := pack.Unpack(data)
+	if err != nil {
+		return nil, &storage.CorruptError{Key: key, Reason: err.Error()}
+	}
 	if err := json.Unmarshal(data, &rec); err != nil {
 		return nil, &storage.CorruptError{Key: key, Reason: err.Error()}
 	}

@@ -78,6 +78,7 @@ type Run struct {
 	landed                                     *turned  // is written, but the log does not have it yet
 	keys                                       []string // of a batch, used again
 	turnBytes, epochBytes, runBytes, itemBytes []byte   // buffers, used again
+	turnFrame, epochFrame                      []byte   // of what is stored of them
 }
 
 // turn is what the turn at work came to so far.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -81,13 +82,22 @@ func (c *cell) loadState(ctx context.Context, was *kept) (kept, error) {
 		k.envelope = was.envelope
 		return k, nil
 	}
-	if err := json.Unmarshal(k.raw, &k.envelope); err != nil {
-		return kept{}, &storage.CorruptError{Key: key, Reason: err.Error()}
+	k.envelope, err = decodeEnvelope(key, k.raw)
+	return k, err
+}
+
+func decodeEnvelope(key string, stored []byte) (e envelope, err error) {
+	record, err := pack.Unpack(stored)
+	if err == nil {
+		err = json.Unmarshal(record, &e)
 	}
-	if k.V > envelopeFormat {
-		return kept{}, &FormatError{Key: key, Have: k.V, Supported: envelopeFormat}
+	if err != nil {
+		return e, &storage.CorruptError{Key: key, Reason: err.Error()}
 	}
-	return k, nil
+	if e.V > envelopeFormat {
+		return e, &FormatError{Key: key, Have: e.V, Supported: envelopeFormat}
+	}
+	return e, nil
 }
 
 // cell is one layer in one execution.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -203,7 +204,11 @@ func (b *batch) stands(ctx context.Context) (bool, error) {
 	// The record may have been written again, by who resumed the execution, or
 	// pruned. The turn says it too.
 	n := b.turned.number
-	data, err := b.m.store.Get(ctx, turnKey(run.lineage, n))
+	key := turnKey(run.lineage, n)
+	data, err := b.m.store.Get(ctx, key)
+	if err == nil {
+		data, err = pack.Unpack(data)
+	}
 	if err == nil || !errors.Is(err, storage.ErrNotFound) {
 		return err == nil && bytes.Equal(data, run.turnBytes), err
 	}

@@ -1,0 +1,80 @@
+package pack_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/stratamem/strata/internal/pack"
+)
+
+var frame = []byte{0x28, 0xB5, 0x2F, 0xFD}
+
+func FuzzPack(f *testing.F) {
+	for _, s := range []string{"", "a", strings.Repeat("once more ", 100), string(frame), string(frame) + strings.Repeat("x", 400)} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, record []byte) {
+		var buffer []byte
+		stored := pack.Pack(&buffer, record)
+		if len(stored) > len(record) && !bytes.HasPrefix(record, frame) {
+			t.Errorf("%d bytes are %d packed", len(record), len(stored))
+		}
+		got, err := pack.Unpack(stored)
+		if err != nil || !bytes.Equal(got, record) {
+			t.Errorf("%q comes back as %q, %v", record, got, err)
+		}
+		if got, err := pack.Unpack(record); err != nil && !errors.Is(err, pack.ErrDamaged) || len(got) > pack.MaxRecord {
+			t.Errorf("%q is unpacked to %d bytes, %v", record, len(got), err)
+		}
+	})
+}
+
+func TestPack(t *testing.T) {
+	record := []byte(strings.Repeat("What is said once is said again. ", 100))
+	var buffer []byte
+	stored := pack.Pack(&buffer, record)
+	if !bytes.HasPrefix(stored, frame) || len(stored) > len(record)/10 {
+		t.Errorf("%d bytes are %d packed", len(record), len(stored))
+	}
+	// Others read it.
+	r, err := zstd.NewReader(bytes.NewReader(stored))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var got bytes.Buffer
+	if _, err := got.ReadFrom(r); err != nil || !bytes.Equal(got.Bytes(), record) {
+		t.Errorf("another reader has %q, %v", got.Bytes(), err)
+	}
+	for n := len(frame); n < len(stored); n++ {
+		if _, err := pack.Unpack(stored[:n]); !errors.Is(err, pack.ErrDamaged) {
+			t.Errorf("cut at %d of %d: %v", n, len(stored), err)
+		}
+	}
+}
+
+// A frame that claims to be larger than any record takes no memory.
+func TestBomb(t *testing.T) {
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bomb := w.EncodeAll(make([]byte, 4*pack.MaxRecord), nil)
+	if _, err := pack.Unpack(bomb); !errors.Is(err, pack.ErrDamaged) {
+		t.Errorf("%d bytes are unpacked to %d: %v", len(bomb), 4*pack.MaxRecord, err)
+	}
+}
+
+func BenchmarkPack(b *testing.B) {
+	record := []byte(strings.Repeat(`{"kind":"message","role":"assistant","parts":[{"type":"text","text":"An answer."}]},`, 200))
+	var buffer []byte
+	b.SetBytes(int64(len(record)))
+	b.ReportAllocs()
+	for b.Loop() {
+		pack.Pack(&buffer, record)
+	}
+}
