@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
 )
@@ -198,7 +199,7 @@ func put[S any](c memory.Change[S], list []Event) memory.Change[S] {
 	if err != nil { // strings, bools, and times that package memory has checked
 		panic(err)
 	}
-	return c.Put(list[0].key, value)
+	return c.Put(list[0].key, pack.Pack(new([]byte), value))
 }
 
 // drop returns c without the records of events.
@@ -281,9 +282,13 @@ func readEvents(ctx context.Context, r *memory.Records, after string, turns int)
 			break
 		}
 		var turn []Event
-		if err := json.Unmarshal(entry.Value, &turn); err != nil || len(turn) == 0 {
+		value, err := pack.Unpack(entry.Value)
+		if err == nil {
+			err = json.Unmarshal(value, &turn)
+		}
+		if err != nil || len(turn) == 0 {
 			// Damaged: what can be read of it is still worth a look.
-			text, cut := tidy(string(entry.Value), maxEvent)
+			text, cut := tidy(string(value), maxEvent)
 			turn = []Event{{Kind: projection.Message, Text: text, Cut: cut}}
 		}
 		for i := range turn {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stratamem/strata/internal/levels"
+	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/storage"
 )
@@ -91,9 +92,14 @@ func newNameIndex() (*nameIndex, error) {
 	return x, nil
 }
 
-func loadRoll(key string, value []byte) (*roll, error) {
-	r := &roll{size: len(value), words: make(map[string][]int32)}
-	if err := json.Unmarshal(value, r); err != nil || !r.sound() {
+func loadRoll(key string, stored []byte) (*roll, error) {
+	r := &roll{words: make(map[string][]int32)}
+	value, err := pack.Unpack(stored)
+	if err == nil {
+		r.size = len(value)
+		err = json.Unmarshal(value, r)
+	}
+	if err != nil || !r.sound() {
 		return nil, &storage.CorruptError{Key: key, Reason: "segment of an index of names is damaged", Repair: "clear the layer"}
 	}
 	r.lower = make([]string, len(r.Names))
@@ -204,7 +210,7 @@ func (x *nameIndex) add(ctx context.Context, r *memory.Records, c memory.Change[
 	}
 	defer x.set.RUnlock()
 	ops, err := x.grow(names)
-	return written(c.Put(turnPrefix+turn, record), "", ops), err
+	return written(c.Put(turnPrefix+turn, pack.Pack(new([]byte), record)), "", ops), err
 }
 
 // grow returns the operations that add a segment, merged with others where there
@@ -237,7 +243,7 @@ func (x *nameIndex) grow(names map[string][]place) ([]storage.Op, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode names: %w", err)
 	}
-	return x.set.Mark(append(ops, storage.Put(levels.Key(level, value), value))), nil
+	return x.set.Mark(append(ops, storage.Put(levels.Key(level, value), pack.Pack(new([]byte), value)))), nil
 }
 
 // card is what is known of a name.
@@ -369,6 +375,9 @@ func readMentions(ctx context.Context, r *memory.Records, places []place, n int)
 		if !ok {
 			if record, err = r.Get(ctx, p.record); err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return nil, nil, err
+			}
+			if record, err = pack.Unpack(record); err != nil {
+				record = nil // damaged: the others still count
 			}
 			turns[p.record] = record
 		}

@@ -40,15 +40,16 @@ func Check(ctx context.Context, r storage.Reader) iter.Seq2[storage.Fault, error
 				return
 			}
 			reason, repair := "", rebuild
+			var d Doc
 			id, err := storage.UnescapeSegment(e.Key[len(docPrefix):])
 			if err == nil {
-				_, err = decodeDoc(id, e.Value)
+				d, err = decodeDoc(id, e.Value)
 			}
 			if want, ok := sums[id]; err != nil {
 				reason, repair = "document cannot be read: "+err.Error(), "delete it and rebuild the index"
 			} else if !ok {
 				reason = "document is in no segment: it is not found"
-			} else if want != sum(e.Value) {
+			} else if want != sum(d.encode()) {
 				reason = "document is not what was indexed"
 			}
 			delete(sums, id)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stratamem/strata/internal/levels"
+	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -99,8 +100,13 @@ func (d *Doc) encode() []byte {
 	return appendText(b, d.Text)
 }
 
-func decodeDoc(id string, value []byte) (Doc, error) {
+// decodeDoc reads what is stored of a document.
+func decodeDoc(id string, stored []byte) (Doc, error) {
 	d := Doc{ID: id}
+	value, err := pack.Unpack(stored)
+	if err != nil {
+		return d, errShort
+	}
 	r := reader{data: string(value)}
 	if format := r.byte(); r.err == nil && format != docFormat {
 		return d, &storage.FormatError{Reason: fmt.Sprintf("document of an index has format %d", format), Newer: format > docFormat}

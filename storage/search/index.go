@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/stratamem/strata/internal/levels"
+	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -133,7 +134,7 @@ func (ix *Index) fresh(docs []Doc, gone map[string]bool) (fresh []Doc, ops []sto
 		}
 		had[d.ID] = true
 		fresh = append(fresh, *d)
-		ops = append(ops, storage.Put(DocKey(d.ID), record))
+		ops = append(ops, storage.Put(DocKey(d.ID), pack.Pack(new([]byte), record)))
 	}
 	if ix.picture.live+len(fresh) > maxDocs {
 		return nil, nil, fmt.Errorf("append: the index is full: it has %d documents", ix.picture.live)
@@ -176,7 +177,7 @@ func put(ops []storage.Op, s *segment) []storage.Op {
 		return ops
 	}
 	record := s.encode()
-	return append(ops, storage.Put(levels.Key(s.level(), record), record))
+	return append(ops, storage.Put(levels.Key(s.level(), record), pack.Pack(new([]byte), record)))
 }
 
 // Delete returns the operations that take documents out, text and postings, in

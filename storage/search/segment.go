@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -233,7 +234,11 @@ func (r *reader) difference(before string) string {
 
 // decodeSegment reads a record. Postings are in order and refer to documents
 // that there are.
-func decodeSegment(value []byte) (*segment, error) {
+func decodeSegment(stored []byte) (*segment, error) {
+	value, err := pack.Unpack(stored)
+	if err != nil {
+		return nil, errShort
+	}
 	n := len(value) - 4
 	if n < 1 {
 		return nil, errShort
