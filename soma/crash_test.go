@@ -179,6 +179,39 @@ func (m *meanwhile) Apply(ctx context.Context, ops ...storage.Op) error {
 	return m.dying.Apply(ctx, ops...)
 }
 
+// breaking is an adapter in which a document is broken after it was found.
+type breaking struct {
+	*dying
+	key string
+}
+
+func (b *breaking) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
+	if key == b.key {
+		return nil, "", &storage.CorruptError{Key: key, Reason: "half of it is there"}
+	}
+	return b.dying.GetVersion(ctx, key)
+}
+
+// TestBrokenMeanwhile: a document that a person breaks while it is read fails no
+// query.
+func TestBrokenMeanwhile(t *testing.T) {
+	eachEngine(t, func(w *world) {
+		w.create(synthesizer, w.proposed("idea", 0.5))
+		w.check(w.db.Set(w.Context(), "insight/by-hand", []byte(`{"name":"by hand","layer":"canon","status":"active"}`)))
+		s, err := soma.Open(w.Context(), &breaking{&dying{w.db, math.MaxInt}, "insight/by-hand"}, &soma.Options{Now: w.now})
+		w.check(err)
+		defer s.Close()
+		w.same("found", w.ids(s.Query(w.Context(), soma.Query{Type: "insight"})), []string{"idea"})
+
+		w.create(harvester, archived("event", "of the hand"))
+		w.ids(w.Query(w.Context(), soma.Query{Text: "hand"})) // which is in the index now
+		s, err = soma.Open(w.Context(), &breaking{&dying{w.db, math.MaxInt}, "decision/event"}, &soma.Options{Now: w.now})
+		w.check(err)
+		defer s.Close()
+		w.same("found by its text", w.ids(s.Query(w.Context(), soma.Query{Text: "hand"})), []string(nil))
+	})
+}
+
 // TestForgetMeanwhile: what others make of an entity while it is being forgotten
 // goes with it.
 func TestForgetMeanwhile(t *testing.T) {

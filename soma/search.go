@@ -121,8 +121,8 @@ func (s *Store) search(ctx context.Context, q *Query) iter.Seq2[*Entity, error] 
 				}
 				done[h.ID] = true
 				e, err := r.load(ctx, h.Source)
-				if errors.Is(err, ErrNotFound) || err == nil && textID(h.Source, e.digest) != h.ID {
-					continue // changed by hand: its new text is found by itself
+				if errors.Is(err, ErrNotFound) || errors.Is(err, storage.ErrCorrupt) || err == nil && textID(h.Source, e.digest) != h.ID {
+					continue // changed by hand: its new text is found by itself, if it can be read
 				}
 				if err != nil {
 					yield(nil, err)

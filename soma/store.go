@@ -327,6 +327,7 @@ func (s *Store) find(ctx context.Context, equal map[string]string, kind string, 
 				switch again, failed := r.load(ctx, entry.Key); {
 				case errors.Is(failed, ErrNotFound):
 					continue
+				case errors.Is(failed, storage.ErrCorrupt): // it was broken since, and stays withheld
 				case failed != nil:
 					err = failed
 				default:
