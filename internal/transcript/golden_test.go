@@ -81,8 +81,11 @@ func entries(t *testing.T, text string, opts *transcript.Options) string {
 			continue
 		}
 		who := "outside"
-		if e.Model {
+		switch {
+		case e.Model:
 			who = "model"
+		case e.System:
+			who = "system text"
 		}
 		fmt.Fprintf(&b, "%d %s %s", e.Line, e.Thread, who)
 		if !e.Time.IsZero() {
@@ -101,7 +104,11 @@ func turns(t *testing.T, text string, opts *transcript.Options) string {
 	var b strings.Builder
 	for turn, err := range newReader(t, text, opts).Turns() {
 		if err == nil {
-			fmt.Fprintf(&b, "%d %s: %d in, %d out\n", turn.Line, turn.Thread, len(turn.Input), len(turn.Output))
+			fmt.Fprintf(&b, "%d %s: %d in, %d out", turn.Line, turn.Thread, len(turn.Input), len(turn.Output))
+			if s := turn.System; s != nil {
+				fmt.Fprintf(&b, ", told %d of line %d", len(s.Items), s.Line)
+			}
+			b.WriteString("\n")
 		}
 	}
 	return b.String()

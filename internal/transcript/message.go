@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -16,6 +17,7 @@ import (
 
 // message is an entry of the shapes Lines and Messages.
 type message struct {
+	ID         json.RawMessage `json:"id"`
 	Role       string          `json:"role"`
 	Content    json.RawMessage `json:"content"`
 	Refusal    string          `json:"refusal"`
@@ -42,6 +44,7 @@ type toolCall struct {
 // decode makes an entry of a record. It leaves what is wrong in r.faults.
 func (r *Reader) decode(rec record) Entry {
 	r.line, r.faults = rec.line, nil
+	r.place++
 	if rec.why != "" {
 		r.fault("%s", rec.why)
 		return Entry{}
@@ -51,10 +54,15 @@ func (r *Reader) decode(rec record) Entry {
 		r.fault("text that is not UTF-8, replaced by U+FFFD")
 	}
 	e := Entry{Line: rec.line, Offset: r.input.offset}
+	var id string // that the file gives
 	if r.shape == ClaudeCode {
-		r.session(rec.raw, &e)
+		id = r.session(rec.raw, &e)
 	} else {
-		r.message(rec.raw, rec.document, &e)
+		id = r.message(rec.raw, rec.document, &e)
+	}
+	if len(e.Items) > 0 {
+		r.begun[e.Thread] = r.begun[e.Thread] || !e.System
+		r.identify(&e, id)
 	}
 	for i := range e.Items {
 		e.Items[i].Time = e.Time
@@ -65,12 +73,12 @@ func (r *Reader) decode(rec record) Entry {
 	return e
 }
 
-// message reads one message into e.
-func (r *Reader) message(raw []byte, document int, e *Entry) {
+// message reads one message into e, and returns the id that it has in the file.
+func (r *Reader) message(raw []byte, document int, e *Entry) string {
 	var m message
 	if err := json.Unmarshal(raw, &m); err != nil {
 		r.fault("%s", broken(err))
-		return
+		return ""
 	}
 	e.Thread = m.Thread
 	if e.Thread == "" {
@@ -85,6 +93,7 @@ func (r *Reader) message(raw []byte, document int, e *Entry) {
 	}
 	switch m.Role {
 	case "user", "system", "developer":
+		e.System = m.Role != "user" && !r.begun[e.Thread]
 		e.Items = r.content(e.Thread, projection.Role(m.Role), m.Name, m.Content)
 	case "assistant":
 		e.Model = true
@@ -106,6 +115,7 @@ func (r *Reader) message(raw []byte, document int, e *Entry) {
 	if len(e.Items) == 0 && len(r.faults) == 0 {
 		r.fault("a message without content")
 	}
+	return string(m.ID)
 }
 
 // toolCalls reads the tool calls of a message.
@@ -125,6 +135,10 @@ func (r *Reader) toolCalls(thread string, calls []toolCall) []projection.Item {
 	return items
 }
 
+// maxWaiting is how many calls of a thread wait for results: beyond it the
+// oldest is given up.
+const maxWaiting = 1000
+
 // call reads a tool call and remembers that it waits for a result.
 func (r *Reader) call(thread, id, name string, arguments json.RawMessage) (projection.Item, bool) {
 	if name == "" {
@@ -136,6 +150,9 @@ func (r *Reader) call(thread, id, name string, arguments json.RawMessage) (proje
 			r.fault("a second tool call of the same id")
 			return projection.Item{}, false
 		}
+	}
+	if waiting := r.calls[thread]; len(waiting) == maxWaiting {
+		r.calls[thread] = slices.Delete(waiting, 0, 1)
 	}
 	r.calls[thread] = append(r.calls[thread], call{id, name})
 	text := string(arguments)

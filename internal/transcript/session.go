@@ -26,32 +26,32 @@ type sessionLine struct {
 }
 
 // session reads one line of a session into e. One answer of the model is
-// several lines, each with a block of it.
-func (r *Reader) session(raw []byte, e *Entry) {
+// several lines, each with a block of it. It returns the line's uuid.
+func (r *Reader) session(raw []byte, e *Entry) string {
 	var l sessionLine
 	if err := json.Unmarshal(raw, &l); err != nil {
 		r.fault("%s", broken(err))
-		return
+		return ""
 	}
 	switch {
 	case l.Type == "":
 		r.fault("a line without a type")
-		return
+		return ""
 	case l.Type != "user" && l.Type != "assistant", l.IsMeta, l.IsSummary, l.IsAPIError:
 		r.skipped.Meta++ // summary, system, file-history-snapshot, queue-operation, progress and so on
-		return
+		return ""
 	case l.Message == nil:
 		r.fault("a line of type %s without a message", l.Type)
-		return
-	case l.UUID != "" && r.seen[l.UUID]:
+		return ""
+	case l.UUID != "" && r.seen[digestOf(l.UUID)]:
 		r.skipped.Repeated++
-		return
+		return ""
 	case l.IsSidechain && !r.opts.Sidechains:
 		r.skipped.Sidechains++
-		return
+		return ""
 	}
 	if l.UUID != "" {
-		r.seen[l.UUID] = true
+		r.seen[digestOf(l.UUID)] = true
 	}
 	e.Thread = r.threadOf(&l)
 	e.Time = r.time(l.Timestamp)
@@ -64,6 +64,7 @@ func (r *Reader) session(raw []byte, e *Entry) {
 	if len(e.Items) == 0 && len(r.faults) == 0 {
 		r.skipped.Meta++ // an empty text, a thought that is encrypted
 	}
+	return l.UUID
 }
 
 // threadOf returns the thread of a line: its session, or the sub-agent in it.

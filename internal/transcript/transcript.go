@@ -9,6 +9,9 @@
 //     several threads.
 //   - [ClaudeCode]: a session file of Claude Code.
 //
+// System messages before a thread's first other message are its system text, which
+// [Turn].System has; one later in the thread stays where it was said.
+//
 // Content is text or a list of parts in the manner of OpenAI (text, image_url,
 // file) or of Anthropic (text, thinking, tool_use, tool_result, image,
 // document), in all shapes.
@@ -26,6 +29,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/stratamem/strata/projection"
@@ -49,6 +53,10 @@ type Options struct {
 	Strict     bool   // end the stream at the first fault
 	MaxEntry   int    // bytes of one entry; longer ones are a fault; default 16 MiB
 	Sidechains bool   // read sidechains (sub-agents) of Claude Code, each as a thread of its own
+
+	// Known reports whether the caller has an item of a thread already, by its
+	// ID: then it is left out, and counted. Its error ends the stream.
+	Known func(thread, id string) (bool, error)
 }
 
 const defaultMaxEntry = 16 << 20
@@ -60,7 +68,8 @@ type Entry struct {
 	Thread string            // the conversation that it belongs to
 	Time   time.Time         // zero where the file does not say
 	Model  bool              // whether the model said it, or it came from outside
-	Items  []projection.Item // at least one
+	System bool              // whether it is system text, which begins the thread
+	Items  []projection.Item // at least one, each with an ID; see identify
 }
 
 // Fault is something wrong with one entry, or with the whole file.
@@ -84,6 +93,7 @@ type Skipped struct {
 	Meta       int // bookkeeping of the program that wrote the file, its own summaries
 	Sidechains int // lines of sub-agents, see Options
 	Repeated   int // lines that stood there before, by their uuid
+	Known      int // items that the caller has, see Options
 }
 
 // Reader reads one transcript. It is used by one goroutine.
@@ -97,9 +107,11 @@ type Reader struct {
 	skipped Skipped
 
 	line   int      // of the entry being read
+	place  int      // of the entry being read, among the records of the file
 	faults []*Fault // of the entry being read
 	calls  map[string][]call
-	seen   map[string]bool   // uuids of a session
+	begun  map[string]bool   // threads in which somebody has spoken
+	seen   map[digest]bool   // uuids of a session; elsewhere entries with an id
 	roots  map[string]string // uuid of a sidechain's line → uuid of its first line
 }
 
@@ -150,7 +162,7 @@ func Open(path string, opts *Options) (*Reader, error) {
 
 // NewReader returns a reader of the transcript in src, as [Open] does.
 func NewReader(src io.Reader, opts *Options) (*Reader, error) {
-	r := &Reader{size: -1, calls: map[string][]call{}, seen: map[string]bool{}, roots: map[string]string{}}
+	r := &Reader{size: -1, calls: map[string][]call{}, begun: map[string]bool{}, seen: map[digest]bool{}, roots: map[string]string{}}
 	if opts != nil {
 		r.opts = *opts
 	}
@@ -224,11 +236,33 @@ func (r *Reader) Entries() iter.Seq2[Entry, error] {
 					return
 				}
 			}
+			if err := r.leaveKnown(&e); err != nil {
+				yield(Entry{}, err)
+				return
+			}
 			if len(e.Items) > 0 && !yield(e, nil) {
 				return
 			}
 		}
 	}
+}
+
+// leaveKnown leaves out the items that the caller has. System text is no part of
+// a log, so that nobody has it.
+func (r *Reader) leaveKnown(e *Entry) error {
+	if r.opts.Known == nil || e.System {
+		return nil
+	}
+	var failed error
+	e.Items = slices.DeleteFunc(e.Items, func(it projection.Item) bool {
+		known, err := r.opts.Known(e.Thread, it.ID)
+		failed = errors.Join(failed, err)
+		if known {
+			r.skipped.Known++
+		}
+		return known
+	})
+	return failed
 }
 
 // fault reports something wrong with the entry being read.

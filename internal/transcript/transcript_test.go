@@ -223,6 +223,7 @@ func FuzzReader(f *testing.F) {
 		}
 		waiting := map[string]bool{}
 		items := 0
+		ids := map[string]bool{}
 		var line int
 		for e, err := range r.Entries() {
 			var fault *transcript.Fault
@@ -236,9 +237,16 @@ func FuzzReader(f *testing.F) {
 				t.Fatalf("entry %+v after line %d", e, line)
 			}
 			line = e.Line
-			items += len(e.Items)
+			if !e.System {
+				items += len(e.Items)
+			}
 			for _, it := range e.Items {
 				check(t, it)
+				if id := fmt.Sprintf("%q %q", e.Thread, it.ID); it.ID == "" || ids[id] {
+					t.Fatalf("a second item, or none, with the id %s", id)
+				} else {
+					ids[id] = true
+				}
 				call := fmt.Sprintf("%q %q", e.Thread, it.CallID)
 				if it.Kind == projection.ToolResult && !waiting[call] {
 					t.Fatalf("a result without a call: %s", call)
@@ -253,6 +261,9 @@ func FuzzReader(f *testing.F) {
 		for turn, err := range again.Turns() {
 			if err == nil {
 				items -= len(turn.Input) + len(turn.Output)
+				if len(turn.Lines) != len(turn.Input)+len(turn.Output) {
+					t.Fatalf("turn of line %d: %d items, %d lines", turn.Line, len(turn.Input)+len(turn.Output), len(turn.Lines))
+				}
 			}
 		}
 		if items != 0 {
