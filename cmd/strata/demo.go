@@ -242,7 +242,7 @@ func (d *demoRun) open(ctx context.Context, f func() error) error {
 	if err != nil {
 		return err
 	}
-	d.loop, err = newLoop(ctx, store, d.tracing, memory.Identity{Resource: demo.Resource}, d.settings(), func(e *event) error { return d.show(ctx, e) })
+	d.loop, err = newLoop(ctx, store, d.tracing, memory.Identity{Resource: demo.Resource}, d.settings(), nil, func(e *event) error { return d.show(ctx, e) })
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}

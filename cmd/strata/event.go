@@ -83,7 +83,10 @@ type totals struct {
 	Reused     int64 `json:"reused"` // of them, those that stood at the start of the thread's prompt before
 	Largest    int   `json:"largest"`
 	Degraded   int   `json:"degraded,omitempty"` // turns in which a hook failed
-	Faults     int   `json:"faults,omitempty"`   // broken entries of the input
+	Items      int   `json:"items"`              // added to the log
+	Known      int   `json:"known,omitempty"`    // items of the input that were there already
+	Other      int   `json:"other,omitempty"`    // entries of the input that are no conversation
+	Faults     int   `json:"faults,omitempty"`   // what was broken in the input, or could not be taken
 	Unanswered int   `json:"unanswered,omitempty"`
 }
 

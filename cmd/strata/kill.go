@@ -148,6 +148,9 @@ func (d *demoRun) resume(ctx context.Context, log *victimLog) error {
 		return err
 	}
 	d.loop.adopt(run)
+	if err := d.loop.lastPrompt(ctx, log.thread); err != nil {
+		return err
+	}
 	first := d.loop.number
 	d.loop.number += log.acked
 	d.loop.last = d.turns[d.loop.number-1].Time

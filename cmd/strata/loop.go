@@ -26,22 +26,29 @@ import (
 // model answers in between. It is what demo and run share.
 type loop struct {
 	store    storage.Adapter
-	memory   *memory.Memory
+	memory   *memory.Memory // with the system text of the turn at work
+	settings *settings
+	system   *transcript.System
+	untold   bool // the system text cannot be used
+	asks     bool // a model answers, not the transcript
 	clock    *clock
+	tracing  *tracing
 	tracer   trace.Tracer
 	identity memory.Identity // of all executions, but for the thread
+	ledger   *ledger         // of what transcripts added; may be nil
 	answer   answerFunc
 	emit     func(*event) error
 	executed func(ctx context.Context) error // runs after every commit; may be nil
+	refuse   func(line int, why error) error // reports what cannot be taken, and says whether to go on; nil ends the loop
 
 	run    *memory.Run // of the thread at work; nil before the first turn
 	last   time.Time   // of the run's last turn
 	number int         // of the last turn
 	totals *totals
 
-	stored  map[string]memory.ThreadInfo // threads that were there when the loop began
-	prompts map[string][]byte            // the last prompt of each thread
-	spare   []byte                       // room for the next
+	stored map[string]memory.ThreadInfo // threads that no run is at work on
+	prompt []byte                       // the last of the run's thread
+	spare  []byte                       // room for the next
 }
 
 // answerFunc is the model: given the prompt of a turn, it says what to commit.
@@ -59,6 +66,7 @@ type settings struct {
 	policy       projection.Policy
 	tokenizer    projection.Tokenizer
 	model        string
+	keepTurns    int
 }
 
 // readyLayers are the layers of demo and run: all that need no set-up.
@@ -79,18 +87,14 @@ func room(instructions string) projection.Budget {
 	return projection.Between(min(n, 2000), n)
 }
 
-func newLoop(ctx context.Context, store storage.Adapter, tr *tracing, identity memory.Identity, s *settings, emit func(*event) error) (*loop, error) {
+func newLoop(ctx context.Context, store storage.Adapter, tr *tracing, identity memory.Identity, s *settings, books *ledger, emit func(*event) error) (*loop, error) {
 	l := &loop{
-		store: store, clock: &clock{}, tracer: tr.tracer(), identity: identity, answer: recorded, emit: emit,
-		totals: &totals{}, stored: make(map[string]memory.ThreadInfo), prompts: make(map[string][]byte),
+		store: store, settings: s, clock: &clock{}, tracing: tr, tracer: tr.tracer(), identity: identity, ledger: books, answer: recorded, emit: emit,
+		totals: &totals{}, stored: make(map[string]memory.ThreadInfo),
 	}
-	m, err := memory.New(store, readyLayers(s.instructions), &memory.Options{
-		Policy: s.policy, Tokenizer: s.tokenizer, Model: s.model, Clock: l.clock.now, TracerProvider: tr.provider,
-	})
-	if err != nil {
+	if err := l.remember(); err != nil {
 		return nil, err
 	}
-	l.memory = m
 	for info, err := range memory.Threads(ctx, store) {
 		if err != nil {
 			return nil, err
@@ -100,20 +104,45 @@ func newLoop(ctx context.Context, store storage.Adapter, tr *tracing, identity m
 	return l, nil
 }
 
+// remember makes the memory, whose runs all have one system text.
+func (l *loop) remember() error {
+	s := l.settings
+	opts := memory.Options{
+		Policy: s.policy, Tokenizer: s.tokenizer, Model: s.model, KeepTurns: s.keepTurns,
+		Clock: l.clock.now, TracerProvider: l.tracing.provider,
+	}
+	if l.system != nil && !l.untold {
+		opts.System = l.system.Items
+	}
+	ready := readyLayers(s.instructions)
+	if l.ledger != nil {
+		ready = append([]memory.Layer{l.ledger.layer()}, ready...)
+	}
+	m, err := memory.New(l.store, ready, &opts)
+	if err == nil {
+		l.memory = m
+	}
+	return err
+}
+
 // sitting is how long a thread may rest until its execution is over.
 const sitting = 4 * time.Hour
 
 // turn plays one turn, in the execution of its thread: the one at work, or a new
-// one if another thread was at work or this one has rested.
+// one if another thread was at work, this one has rested, or its system text is
+// another now.
 func (l *loop) turn(ctx context.Context, t *transcript.Turn) error {
 	l.clock.set(t.Time)
-	if l.run != nil && (l.run.Execution().Identity().Thread != t.Thread || !t.Time.IsZero() && t.Time.Sub(l.last) > sitting) {
+	if l.run != nil && (l.run.Execution().Identity().Thread != t.Thread || l.rested(t) || t.System != l.system) {
 		if err := l.end(ctx, memory.Success); err != nil {
 			return err
 		}
 	}
 	if l.run == nil {
 		if err := l.begin(ctx, t); err != nil {
+			if why, ok := errors.AsType[*memory.IdentityError](err); ok && why.Field == "thread" && t.Thread != l.identity.Thread {
+				return l.refused(t.Line, err)
+			}
 			return err
 		}
 	}
@@ -122,15 +151,54 @@ func (l *loop) turn(ctx context.Context, t *transcript.Turn) error {
 	return l.play(ctx, t)
 }
 
+// rested reports whether the thread has rested so long that a turn begins
+// another execution.
+func (l *loop) rested(t *transcript.Turn) bool {
+	return !t.Time.IsZero() && t.Time.Sub(l.last) > sitting
+}
+
+// begin begins an execution for a turn, or goes on with one that was
+// interrupted in the middle of its sitting.
 func (l *loop) begin(ctx context.Context, t *transcript.Turn) error {
+	if t.System != l.system {
+		if err := l.tell(ctx, t.System); err != nil {
+			return err
+		}
+	}
 	who := l.identity
 	who.Thread = t.Thread
-	run, err := l.memory.Begin(ctx, who)
+	run, err := l.interrupted(ctx, who)
+	if err == nil && run != nil && l.rested(t) {
+		run, err = nil, run.End(ctx, memory.Success)
+	}
+	if err == nil && run == nil {
+		run, err = l.memory.Begin(ctx, who)
+	}
 	if err != nil {
 		return err
 	}
 	l.adopt(run)
+	if err := l.lastPrompt(ctx, t.Thread); err != nil {
+		return err
+	}
 	return l.emit(&event{Event: eventBegin, Thread: t.Thread, Execution: run.Execution().ID(), Time: t.Time})
+}
+
+// tell makes system the system text. One that cannot be used is reported, and
+// left out.
+func (l *loop) tell(ctx context.Context, system *transcript.System) error {
+	before := l.memory
+	l.system, l.untold = system, false
+	if err := l.remember(); err != nil {
+		if err := l.refused(system.Line, err); err != nil {
+			return err
+		}
+		l.untold = true
+		if err := l.remember(); err != nil {
+			return err
+		}
+	}
+	return before.Close(ctx)
 }
 
 // adopt makes a run the one at work.
@@ -151,15 +219,18 @@ func (l *loop) play(ctx context.Context, t *transcript.Turn) (err error) {
 	}()
 	items := t.Input
 	for round := 0; ; round++ {
-		view, err := l.run.Project(ctx, items...)
-		if err != nil {
+		var view *projection.View
+		if view, items, err = l.project(ctx, t, items); err != nil {
 			return err
+		}
+		if view == nil {
+			return nil
 		}
 		resp, more, err := l.answer(ctx, l.run, t, view, round)
 		if err != nil {
 			return err
 		}
-		if err := l.run.Commit(ctx, resp); err != nil {
+		if resp.Items, err = l.commit(ctx, t, resp); err != nil {
 			return err
 		}
 		if err := l.committed(ctx, t, items, resp.Items, view); err != nil {
@@ -186,9 +257,7 @@ func (l *loop) committed(ctx context.Context, t *transcript.Turn, in, out []proj
 		Input: quote(in), Output: quote(out), Report: &report,
 	}
 	var err error
-	if e.Reused, e.Bytes, err = l.reuse(ctx, t.Thread, view); err != nil {
-		return err
-	}
+	e.Reused, e.Bytes = l.reuse(view)
 	if e.Elsewhere, err = l.elsewhere(ctx, t.Thread, view); err != nil {
 		return err
 	}
@@ -203,6 +272,7 @@ const firstEpoch = "first projection"
 func (t *totals) add(e *event) {
 	r := e.Report
 	t.Turns++
+	t.Items += len(e.Input) + len(e.Output)
 	t.Tokens += r.Tokens
 	t.Largest = max(t.Largest, r.Tokens)
 	t.Bytes += int64(e.Bytes)
@@ -214,22 +284,26 @@ func (t *totals) add(e *event) {
 
 // reuse returns how many bytes of a prompt stood at the start of the thread's
 // prompt before, and how many it has: what a provider's cache can be asked for.
-func (l *loop) reuse(ctx context.Context, thread string, view *projection.View) (reused, size int, err error) {
-	before, known := l.prompts[thread]
-	if !known {
-		if info, ok := l.stored[thread]; ok {
-			old, err := memory.Replay(ctx, l.store, info.Execution, info.Turns)
-			if err != nil && ctx.Err() != nil {
-				return 0, 0, err
-			}
-			if err == nil { // else the last turn had no prompt, or is no longer kept
-				before = old.AppendText(nil)
-			}
-		}
-	}
+func (l *loop) reuse(view *projection.View) (reused, size int) {
 	now := view.AppendText(l.spare[:0])
-	l.prompts[thread], l.spare = now, before
-	return commonPrefix(before, now), len(now), nil
+	reused = commonPrefix(l.prompt, now)
+	l.prompt, l.spare = now, l.prompt
+	return reused, len(now)
+}
+
+// lastPrompt reads the prompt of a thread's last turn, which its next is
+// compared with: those of all threads are more than fits in memory.
+func (l *loop) lastPrompt(ctx context.Context, thread string) error {
+	l.prompt = l.prompt[:0]
+	info, ok := l.stored[thread]
+	if !ok || info.Turns == 0 {
+		return nil
+	}
+	view, err := memory.Replay(ctx, l.store, info.Execution, info.Turns)
+	if err == nil {
+		l.prompt = view.AppendText(l.prompt)
+	}
+	return ctx.Err() // else the turn had no prompt, or is no longer kept
 }
 
 // commonPrefix returns how many bytes a and b begin with alike.
@@ -286,7 +360,16 @@ func (l *loop) end(ctx context.Context, outcome memory.Outcome) error {
 	if err := run.End(ctx, outcome); err != nil {
 		return err
 	}
+	l.rest(run)
 	return l.emit(&event{Event: eventEnd, Thread: x.Identity().Thread, Execution: x.ID(), Outcome: outcome})
+}
+
+// rest takes note of where the thread of a run that is over stands.
+func (l *loop) rest(run *memory.Run) {
+	x := run.Execution()
+	if n := run.Report().Turn; n > 0 {
+		l.stored[x.Identity().Thread] = memory.ThreadInfo{Thread: x.Identity().Thread, Turns: n, Execution: x.ID()}
+	}
 }
 
 // close ends what is at work, as the error that stopped the loop asks for, and

@@ -33,6 +33,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("OTEL_SDK_DISABLED", "")
 			env.Setenv("TMPDIR", env.WorkDir)
+			env.Setenv("LONG", strings.Repeat("r", 300))
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // which saves a second for each command
 			s := startEndpoint()
 			env.Defer(s.Close)
@@ -49,6 +50,10 @@ func TestScripts(t *testing.T) {
 			"arrived": arrived,
 			"status":  status,
 			"seen":    seen,
+			"session": writeSession,
+			"large":   writeLarge,
+			"killed":  killed,
+			"same":    sameItems,
 		},
 	})
 }

@@ -27,6 +27,7 @@ type runOptions struct {
 	reserve      int
 	overflow     string
 	window       int
+	keepTurns    int
 	instructions string
 	model        string
 	baseURL      string
@@ -53,8 +54,16 @@ Its key is taken from OPENAI_API_KEY, which a local one does not need.
 
 --model alone chooses the tokenizer: exact for OpenAI's models, else an estimate.
 
-What is broken in FILE is reported as file:line: why, the rest goes on, and the
-exit status is 1. With --strict the first fault ends the run.`,
+Run it again, after an interrupt or a kill, or with a longer FILE, and only what is
+new is added: entries are known by their ids, or by their words and place. It says
+how much was there. System messages that begin a thread are its system text.
+
+What is broken in FILE, or cannot be taken (an item of more than 4 MiB or over the
+budget, a thread whose name is too long), is reported as file:line: why, and the
+rest goes on. With --strict the first fault ends the run.
+
+Exit status: 0 all of FILE is in the store, 1 something is not (what was reported,
+or an error), 2 the command line is wrong, 130 interrupted.`,
 		Example: "  strata run chat.jsonl\n  strata run chat.jsonl --db agent.db --resource anna --budget 8000 --model gpt-4o\n  strata run chat.jsonl --base-url http://localhost:11434/v1 --model llama3.2\n  strata run chat.jsonl --json --trace-file spans.jsonl",
 		Args:    exactly(1, "a file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -73,6 +82,7 @@ exit status is 1. With --strict the first fault ends the run.`,
 	f.IntVar(&o.reserve, "reserve", 0, "tokens kept for the answer (default 4000, or a quarter of a smaller budget)")
 	f.StringVar(&o.overflow, "overflow", string(projection.Truncate), "what happens to history over its budget: truncate, sliding_window, or summarize (with --base-url)")
 	f.IntVar(&o.window, "window", 40, "items that sliding_window keeps")
+	f.IntVar(&o.keepTurns, "keep-turns", 0, "turns of a thread that are kept, about: older ones are deleted, not what layers learned (default all)")
 	f.StringVar(&o.instructions, "instructions", "", "what the model is told before all else")
 	f.StringVar(&o.model, "model", "", "model to ask, or to count tokens for")
 	f.StringVar(&o.baseURL, "base-url", "", "OpenAI-compatible endpoint that answers, such as http://localhost:11434/v1")
@@ -91,6 +101,8 @@ func (o *runOptions) check() error {
 		return usagef("run: --base-url needs --model: the model to ask")
 	case o.budget < 0:
 		return usagef("run: --budget %d is negative", o.budget)
+	case o.keepTurns < 0:
+		return usagef("run: --keep-turns %d is negative", o.keepTurns)
 	case o.overflow == string(projection.Summarize) && o.baseURL == "":
 		return usagef("run: --overflow summarize needs a model to write summaries: give --base-url and --model")
 	case o.identity.Thread == "":
@@ -102,6 +114,14 @@ func (o *runOptions) check() error {
 		return usagef("run: %w", err)
 	}
 	return nil
+}
+
+// name is the file in errors.
+func (o *runOptions) name() string {
+	if o.file == "-" {
+		return "standard input"
+	}
+	return o.file
 }
 
 func (o *runOptions) policy() projection.Policy {
@@ -153,7 +173,8 @@ func runTranscript(ctx context.Context, t *tool, o *runOptions) (err error) {
 	if warning != "" {
 		fmt.Fprintln(t.err, "strata: warning:", warning)
 	}
-	in, err := openTranscript(t, o)
+	var books *ledger // of the store, which is opened behind the file
+	in, err := openTranscript(t, o, func(thread, id string) (bool, error) { return books.has(ctx, thread, id) })
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
@@ -179,7 +200,7 @@ func runTranscript(ctx context.Context, t *tool, o *runOptions) (err error) {
 	if o.json {
 		r.print = eventWriter(t.out)
 	}
-	set := &settings{instructions: o.instructions, policy: policy, tokenizer: tok, model: o.model}
+	set := &settings{instructions: o.instructions, policy: policy, tokenizer: tok, model: o.model, keepTurns: o.keepTurns}
 	answer := recorded
 	if o.baseURL != "" {
 		e := newEndpoint(o.baseURL, o.model, t.env("OPENAI_API_KEY"), tr, r.stream)
@@ -193,17 +214,18 @@ func runTranscript(ctx context.Context, t *tool, o *runOptions) (err error) {
 		return fmt.Errorf("run: %w", err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	if r.loop, err = newLoop(ctx, store, tr, o.identity, set, r.show); err != nil {
+	books = newLedger(store)
+	if r.loop, err = newLoop(ctx, store, tr, o.identity, set, books, r.show); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	r.loop.answer = answer
+	r.loop.answer, r.loop.asks, r.loop.refuse = answer, o.baseURL != "", r.refuse
 	return r.all(ctx, in, store)
 }
 
-func openTranscript(t *tool, o *runOptions) (*transcript.Reader, error) {
-	opts := &transcript.Options{Thread: o.identity.Thread, Strict: o.strict, Sidechains: o.sidechains}
+func openTranscript(t *tool, o *runOptions, known func(thread, id string) (bool, error)) (*transcript.Reader, error) {
+	opts := &transcript.Options{Thread: o.identity.Thread, Strict: o.strict, Sidechains: o.sidechains, Known: known}
+	opts.Name = o.name()
 	if o.file == "-" {
-		opts.Name = "standard input"
 		return transcript.NewReader(t.in, opts)
 	}
 	return transcript.Open(o.file, opts)
@@ -221,12 +243,13 @@ func (r *transcriptRun) all(ctx context.Context, in *transcript.Reader, store st
 	err = errors.Join(err, r.loop.close(ctx, err))
 	if err != nil {
 		if ctx.Err() != nil {
-			fmt.Fprintf(r.t.err, "strata: %s stored in %s\n", plural(r.loop.totals.Turns, "turn is", "turns are"), printable(r.o.db))
+			fmt.Fprintf(r.t.err, "strata: %s stored in %s%s: run it again to go on\n",
+				plural(r.loop.totals.Turns, "turn is", "turns are"), printable(r.o.db), knownText(in.Skipped().Known))
 			return errInterrupted
 		}
 		return fmt.Errorf("run: %w", err)
 	}
-	if err := r.done(ctx, store); err != nil {
+	if err := r.done(ctx, in.Skipped(), store); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
 	if r.faults > 0 {
@@ -238,9 +261,8 @@ func (r *transcriptRun) all(ctx context.Context, in *transcript.Reader, store st
 func (r *transcriptRun) turns(ctx context.Context, in *transcript.Reader) error {
 	for turn, err := range in.Turns() {
 		if fault, ok := errors.AsType[*transcript.Fault](err); ok {
-			r.fault(fault)
-			if r.o.strict {
-				return errors.New("ended at the first fault, as --strict asks")
+			if err := r.fault(fault); err != nil {
+				return err
 			}
 			continue
 		}
@@ -257,7 +279,7 @@ func (r *transcriptRun) turns(ctx context.Context, in *transcript.Reader) error 
 			}
 		}
 		r.question = opening(&event{Input: quote(turn.Input)})
-		if len(turn.Output) == 0 {
+		if len(turn.Output) == 0 && !turn.More {
 			r.loop.totals.Unanswered++
 		}
 		if err := r.loop.turn(ctx, &turn); err != nil {
@@ -267,13 +289,26 @@ func (r *transcriptRun) turns(ctx context.Context, in *transcript.Reader) error 
 			return byteText(turn.Offset) + ", " + plural(r.loop.number, "turn", "turns")
 		})
 	}
-	return nil
+	if err := r.loop.end(ctx, memory.Success); err != nil {
+		return err
+	}
+	return r.loop.settle(ctx)
 }
 
-func (r *transcriptRun) fault(f *transcript.Fault) {
+// fault reports a fault of the file. It returns an error if that ends the run.
+func (r *transcriptRun) fault(f *transcript.Fault) error {
 	r.progress.clear()
 	r.faults++
 	fmt.Fprintln(r.t.err, printable(f.Error()))
+	if r.o.strict {
+		return errors.New("ended at the first fault, as --strict asks")
+	}
+	return nil
+}
+
+// refuse reports what the memory does not take.
+func (r *transcriptRun) refuse(line int, why error) error {
+	return r.fault(&transcript.Fault{File: r.o.name(), Line: line, Why: advise(why)})
 }
 
 // show draws or prints an event.
@@ -322,9 +357,9 @@ func (r *transcriptRun) endStream() {
 }
 
 // done sums up, and says what to run next.
-func (r *transcriptRun) done(ctx context.Context, store storage.Adapter) error {
+func (r *transcriptRun) done(ctx context.Context, skipped transcript.Skipped, store storage.Adapter) error {
 	sum := *r.loop.totals
-	sum.Faults = r.faults
+	sum.Faults, sum.Known, sum.Other = r.faults, skipped.Known, skipped.Meta+skipped.Sidechains+skipped.Repeated
 	db := " --db " + shellQuote(r.o.db)
 	e := &event{Event: eventDone, DB: r.o.db, Totals: &sum}
 	if storeSpec(r.o.db) != "mem:" { // which is gone now
@@ -340,6 +375,7 @@ func (r *transcriptRun) done(ctx context.Context, store storage.Adapter) error {
 	r.s.printf("\n")
 	r.s.rule("In numbers", "")
 	drawTotals(r.s, e.Totals)
+	r.drawInput(e.Totals)
 	for _, m := range e.Memory {
 		if m.Count == 0 {
 			continue
@@ -348,4 +384,27 @@ func (r *transcriptRun) done(ctx context.Context, store storage.Adapter) error {
 	}
 	drawCommands(r.s, e.Commands)
 	return r.s.err
+}
+
+// drawInput says what became of the file.
+func (r *transcriptRun) drawInput(t *totals) {
+	text := plural(t.Items, "item", "items") + " added"
+	if t.Known > 0 {
+		text += "; " + plural(t.Known, "item was", "items were") + " there already"
+	}
+	if t.Other > 0 {
+		text += "; " + plural(t.Other, "entry is", "entries are") + " no conversation, or of a sub-agent"
+	}
+	r.s.printf("  %s\n", text)
+	if t.Faults > 0 {
+		r.s.printf("  %s\n", r.s.paint(red, plural(t.Faults, "fault", "faults")+", reported above: what is not in the store"))
+	}
+}
+
+// knownText says how much was there already, if anything was.
+func knownText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + plural(n, "item was", "items were") + " there already"
 }

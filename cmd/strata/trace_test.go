@@ -32,6 +32,7 @@ const runTree = `strata run
       recall episodic
       recall semantic-recall
     commit
+      store transcript
       store working-memory
       store observations
       store episodic
@@ -45,7 +46,7 @@ const runTree = `strata run
 
 // outline writes a tree with siblings that run at once in the order of layers.
 func outline(roots []*otlptest.Span) string {
-	order := []string{"instructions", "working-memory", "observations", "episodic", "semantic-recall"}
+	order := []string{"transcript", "instructions", "working-memory", "observations", "episodic", "semantic-recall"}
 	rank := func(s *otlptest.Span) int {
 		_, layer, _ := strings.Cut(s.Name, " ")
 		return slices.Index(order, layer)

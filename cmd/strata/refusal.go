@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stratamem/strata/internal/transcript"
+	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/projection"
+)
+
+// What cannot be taken is reported with its line, and the rest goes on: an item
+// that is too large, one that does not fit the budget, a thread with a name that
+// is none, a system text that is too long.
+
+// refused reports that something of a line cannot be taken. It returns an error
+// if that ends the loop.
+func (l *loop) refused(line int, why error) error {
+	if l.refuse == nil {
+		return why
+	}
+	return l.refuse(line, why)
+}
+
+// drop refuses one of items, which is of a turn of the transcript.
+func (l *loop) drop(t *transcript.Turn, items []projection.Item, i int, why error) ([]projection.Item, error) {
+	line, ok := t.Lines[items[i].ID]
+	if !ok {
+		return nil, why // it is of an endpoint's answer
+	}
+	if err := l.refused(line, why); err != nil {
+		return nil, err
+	}
+	return slices.Concat(items[:i], items[i+1:]), nil
+}
+
+// project returns the view for a turn with those of items that can be taken; nil
+// if none can, and there is no answer to take either.
+func (l *loop) project(ctx context.Context, t *transcript.Turn, items []projection.Item) (*projection.View, []projection.Item, error) {
+	for {
+		view, err := l.run.Project(ctx, items...)
+		if err == nil {
+			return view, items, nil
+		}
+		var over *projection.BudgetError
+		if bad, ok := errors.AsType[*memory.ItemError](err); ok {
+			items, err = l.drop(t, items, bad.Index, err)
+		} else if errors.As(err, &over) && l.refuse != nil {
+			items, err = l.shrink(ctx, t, items, over, err)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(items) == 0 && (l.asks || len(t.Output) == 0) {
+			return nil, nil, nil
+		}
+	}
+}
+
+// shrink leaves out what takes a prompt over its budget: the system text of the
+// transcript, the newest user message, or else the largest item. The run has the
+// items already, so that it is left where its last commit was, and gone on with
+// from there.
+func (l *loop) shrink(ctx context.Context, t *transcript.Turn, items []projection.Item, over *projection.BudgetError, err error) ([]projection.Item, error) {
+	switch {
+	case l.system != nil && over.System > over.Cap/2 && !l.untold:
+		if err := l.refused(l.system.Line, fmt.Errorf("system text: %w", err)); err != nil {
+			return nil, err
+		}
+		return items, l.again(ctx, true)
+	case over.System+over.Required+over.Tail >= over.Cap || len(items) == 0:
+		return nil, err // nothing would fit
+	}
+	i := culprit(items, over)
+	if _, ok := t.Lines[items[i].ID]; !ok {
+		return nil, err
+	}
+	if err := l.again(ctx, l.untold); err != nil { // first: the end of a run stores what it has
+		return nil, err
+	}
+	return l.drop(t, items, i, err)
+}
+
+// culprit returns the index of the item that takes a prompt over its budget.
+func culprit(items []projection.Item, over *projection.BudgetError) int {
+	largest, size := 0, -1
+	for i := range items {
+		if n := len(items[i].Text()); n > size {
+			largest, size = i, n
+		}
+	}
+	if over.User < over.Exchange {
+		return largest
+	}
+	for i, it := range slices.Backward(items) {
+		if it.Kind == projection.Message && it.Role == projection.User {
+			return i
+		}
+	}
+	return largest
+}
+
+// again goes on with the run at work from its last commit, as after a crash, in
+// another memory, since this one waits for the end of what began in it.
+func (l *loop) again(ctx context.Context, untold bool) error {
+	run := l.run
+	l.run, l.untold = nil, untold
+	if err := l.remember(); err != nil {
+		return err
+	}
+	var err error
+	if run.Execution().Step() > 0 {
+		l.run, err = l.memory.Resume(ctx, run.Execution().ID())
+	} else {
+		l.run, err = l.memory.Begin(ctx, run.Execution().Identity())
+	}
+	return err
+}
+
+// commit commits a response, with those of its items that can be taken.
+func (l *loop) commit(ctx context.Context, t *transcript.Turn, resp memory.Response) ([]projection.Item, error) {
+	for {
+		err := l.run.Commit(ctx, resp)
+		bad, ok := errors.AsType[*memory.ItemError](err)
+		if !ok {
+			return resp.Items, err
+		}
+		if resp.Items, err = l.drop(t, resp.Items, bad.Index, err); err != nil {
+			return nil, err
+		}
+	}
+}
