@@ -125,13 +125,11 @@ func TestPrintable(t *testing.T) {
 
 func FuzzPreview(f *testing.F) {
 	f.Add("some \x1b[31m text 漢字", 10)
+	f.Add("no room", -4)
 	f.Fuzz(func(t *testing.T, text string, n int) {
 		n %= 300
-		if n < 0 {
-			n = -n
-		}
 		got := preview(text, n)
-		if columns(got) > n {
+		if columns(got) > max(n, 0) {
 			t.Errorf("preview(%q, %d) has %d columns: %q", text, n, columns(got), got)
 		}
 		if strings.ContainsFunc(got, hidden) || !utf8.ValidString(got) {

@@ -203,11 +203,15 @@ func (v *viewer) items(ctx context.Context, store storage.Adapter) error {
 				v.s.rule(preview(thread, v.s.width()/2), "tokens")
 			}
 			who := itemSpeaker(&i.Item)
-			at := strings.Repeat(" ", 16)
-			if !i.Item.Time.IsZero() {
-				at = i.Item.Time.UTC().Format("2006-01-02 15:04")
+			lead := fmt.Sprintf("%5d  ", i.Turn)
+			const timed = 60 // columns: with fewer the text needs the room
+			switch {
+			case !v.o.full && v.s.width() < timed:
+			case i.Item.Time.IsZero():
+				lead += strings.Repeat(" ", 18)
+			default:
+				lead += i.Item.Time.UTC().Format("2006-01-02 15:04  ")
 			}
-			lead := fmt.Sprintf("%5d  %s  ", i.Turn, at)
 			v.body(lead, pad(who, 9)+"  ", i.Item.Text(), i.Tokens)
 		})
 }

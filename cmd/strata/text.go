@@ -19,8 +19,10 @@ import (
 // line ends and tabs.
 func printable(text string) string { return escape(text, true) }
 
-// preview returns the beginning of text on one line of at most n columns.
+// preview returns the beginning of text on one line of at most n columns; none
+// if there is no room.
 func preview(text string, n int) string {
+	n = max(n, 0)
 	if limit := 8 * n; len(text) > limit { // spaces and escapes take more bytes than columns
 		text = text[:limit] + "…"
 	}
