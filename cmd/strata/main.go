@@ -126,6 +126,7 @@ Begin with 'strata demo': it needs no key, no network and no set-up.
 Exit status: 0 all went well, 1 it did not, 2 the command line is wrong,
 130 interrupted.`,
 		Example:       "  strata demo\n  strata run chat.jsonl --db agent.db\n  strata explain last 12 --db agent.db",
+		Version:       buildVersion().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -141,6 +142,7 @@ Exit status: 0 all went well, 1 it did not, 2 the command line is wrong,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SuggestionsMinimumDistance = 2
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(demoCommand(t), runCommand(t), showCommand(t), explainCommand(t), recallCommand(t), indexCommand(t),
 		docsCommand(t), copyCommand(t), backupCommand(t), restoreCommand(t), vaultCommand(t), reviewCommand(t), whyCommand(t), policyCommand(t),

@@ -18,6 +18,17 @@ type versionInfo struct {
 	Platform string `json:"platform"`
 }
 
+func (v versionInfo) String() string {
+	commit := v.Commit
+	if len(commit) > 12 {
+		commit = commit[:12]
+	}
+	if v.Modified {
+		commit += " (modified)"
+	}
+	return fmt.Sprintf("strata %s %s %s %s", v.Version, v.Go, v.Platform, commit)
+}
+
 func versionCommand(t *tool) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -30,14 +41,7 @@ func versionCommand(t *tool) *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(t.out).Encode(v)
 			}
-			commit := v.Commit
-			if len(commit) > 12 {
-				commit = commit[:12]
-			}
-			if v.Modified {
-				commit += " (modified)"
-			}
-			_, err := fmt.Fprintf(t.out, "strata %s %s %s %s\n", v.Version, v.Go, v.Platform, commit)
+			_, err := fmt.Fprintln(t.out, v)
 			return err
 		},
 	}
