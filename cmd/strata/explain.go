@@ -31,8 +31,8 @@ event it came from, and which stored records that was made from; and what was
 left out, and why.
 
 RUN is the id of an execution, the beginning of one, "last", or "last:" and a
-thread. TURN is the number of the turn in its thread, or "last". 'strata show
-runs' lists both.
+thread. TURN is the number of the turn in its thread, or "last". "last" with a
+number is the last run that has such a turn. 'strata show runs' lists both.
 
 --replay prints the prompt itself, built again from what is stored, to the byte.`,
 		Example: "  strata explain last last --db agent.db\n  strata explain 019587c4 12 --db agent.db --full\n  strata explain last 12 --db agent.db --json | jq '.items[].layer'\n  strata explain last 12 --db agent.db --replay",
@@ -43,7 +43,7 @@ runs' lists both.
 				return usagef(`explain: turn %q is no number from 1 on, and not "last"`, args[1])
 			}
 			return inspect(cmd.Context(), "explain", o.db, func(store storage.Adapter) error {
-				run, err := findRun(cmd.Context(), store, args[0])
+				run, err := findRun(cmd.Context(), store, args[0], turn)
 				if err != nil {
 					return err
 				}

@@ -11,9 +11,10 @@ import (
 
 // findRun returns the execution that text names: by its id, by a beginning that
 // only one id has, or as "last" or "last:<thread>", the one that began last, of
-// all or of a thread, and is no child of another.
-func findRun(ctx context.Context, store storage.Adapter, text string) (*memory.RunInfo, error) {
-	var found, last *memory.RunInfo
+// all or of a thread, and is no child of another. "last" with a turn that the last
+// of all has not, and others have, is the last of those; turn 0 is any.
+func findRun(ctx context.Context, store storage.Adapter, text string, turn int) (*memory.RunInfo, error) {
+	var found, last, having *memory.RunInfo
 	several := 0
 	thread, ofThread := strings.CutPrefix(text, "last:")
 	for run, err := range memory.Runs(ctx, store) {
@@ -22,6 +23,9 @@ func findRun(ctx context.Context, store storage.Adapter, text string) (*memory.R
 		}
 		if run.Depth == 0 && (!ofThread || run.Identity.Thread == thread) {
 			last = run
+			if run.FirstTurn <= turn && turn <= run.LastTurn {
+				having = run
+			}
 		}
 		if run.ID == text {
 			return run, nil
@@ -36,6 +40,8 @@ func findRun(ctx context.Context, store storage.Adapter, text string) (*memory.R
 		return nil, fmt.Errorf("find run: thread %q has none", thread)
 	case last == nil:
 		return nil, fmt.Errorf("find run: the store has none")
+	case text == "last" && having != nil:
+		return having, nil
 	case text == "last", ofThread:
 		return last, nil
 	case several > 1:
