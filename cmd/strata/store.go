@@ -16,6 +16,7 @@ import (
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/soma"
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/engine"
 	"github.com/stratamem/strata/storage/open"
 )
 
@@ -107,6 +108,8 @@ func advise(err error) string {
 	switch {
 	case errors.Is(err, storage.ErrReadOnly):
 		add("make the file and its directory writable, or name another file")
+	case engine.Unreadable(err):
+		add("it may not be read by you: ask who owns it, or name another")
 	case errors.Is(err, storage.ErrDiskFull):
 		add("make room, or name a file on another disk; what was acknowledged is safe")
 	case errors.Is(err, memory.ErrUnknownExecution):

@@ -234,7 +234,7 @@ func (s *Store) openLocked() error {
 	case strings.Contains(err.Error(), "Another process is using this Badger database"): // where we have no lock
 		return &storage.LockedError{Path: s.path}
 	}
-	if full := diskError(err); errors.Is(full, storage.ErrDiskFull) || errors.Is(full, storage.ErrReadOnly) {
+	if full := diskError(err); errors.Is(full, storage.ErrDiskFull) || errors.Is(full, storage.ErrReadOnly) || errors.Is(full, fs.ErrPermission) {
 		return fmt.Errorf("open %s: %w", s.path, full)
 	}
 	return &storage.CorruptError{Path: s.path, Reason: err.Error(), Repair: repairStore}
@@ -266,6 +266,9 @@ func (s *Store) restore() error {
 // diskError is [engine.DiskError] for what comes out of badger, which puts the
 // cause of most errors into words only.
 func diskError(err error) error {
+	if engine.Unreadable(err) {
+		return err
+	}
 	text := err.Error()
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if strings.Contains(text, full.Error()) {

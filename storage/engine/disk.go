@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"runtime"
 	"syscall"
 
@@ -12,7 +13,7 @@ import (
 
 // DiskError adds to an error of the file system what it means for a store: it
 // becomes a [storage.ErrDiskFull] or a [storage.ErrReadOnly] as well, if it is
-// one. Others are returned as they are.
+// one. Others are returned as they are, also that a file may not even be read.
 func DiskError(err error) error {
 	const windowsDiskFull = syscall.Errno(112)
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
@@ -21,10 +22,30 @@ func DiskError(err error) error {
 		}
 	}
 	switch {
+	case Unreadable(err):
+		return err
 	case runtime.GOOS == "windows" && errors.Is(err, windowsDiskFull):
 		return fmt.Errorf("%w: %w", storage.ErrDiskFull, err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w: %w", storage.ErrReadOnly, err)
 	}
 	return err
+}
+
+// Unreadable reports whether an error of the file system says that a file or a
+// directory may not be read, so that to make it writable would not help.
+func Unreadable(err error) bool {
+	failed, ok := errors.AsType[*fs.PathError](err)
+	if !ok || !errors.Is(err, fs.ErrPermission) {
+		return false
+	}
+	info, err := os.Stat(failed.Path)
+	if err != nil || !info.IsDir() && !info.Mode().IsRegular() { // a pipe might wait for its other end
+		return errors.Is(err, fs.ErrPermission)
+	}
+	f, err := os.Open(failed.Path)
+	if err == nil {
+		f.Close()
+	}
+	return errors.Is(err, fs.ErrPermission)
 }
