@@ -15,7 +15,6 @@ import (
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/docs"
 	"github.com/stratamem/strata/storage/docs/source"
-	"github.com/stratamem/strata/storage/open"
 )
 
 // docsOptions are the flags of the verbs of docs.
@@ -82,7 +81,7 @@ func (o *docsOptions) open(store storage.Adapter) (*docs.Collection, error) {
 
 // inspectDocs opens a store to read a collection that is there, and has f do so.
 func inspectDocs(ctx context.Context, verb, spec string, o *docsOptions, f func(c *docs.Collection) error) error {
-	return withDocs(ctx, verb, spec, &open.Options{ReadOnly: true}, func(store storage.Adapter) error {
+	return withDocs(ctx, verb, spec, openRead, func(store storage.Adapter) error {
 		c, err := o.open(store)
 		if err != nil {
 			return err
@@ -110,12 +109,12 @@ func inspectDocs(ctx context.Context, verb, spec string, o *docsOptions, f func(
 	})
 }
 
-// withDocs opens a store and has f use it.
-func withDocs(ctx context.Context, verb, spec string, opts *open.Options, f func(store storage.Adapter) error) (err error) {
+// withDocs opens a store with opener and has f use it.
+func withDocs(ctx context.Context, verb, spec string, opener func(context.Context, string) (storage.Adapter, error), f func(store storage.Adapter) error) (err error) {
 	if storePath(spec) == "" {
 		return usagef("docs %s: a mem: store is empty and forgets: name a store that lasts", verb)
 	}
-	store, err := open.Open(ctx, storeSpec(spec), opts)
+	store, err := opener(ctx, spec)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("docs %s: %w: name a store that is there: 'strata docs add' makes one", verb, err)
 	}
@@ -167,7 +166,7 @@ func (t *tool) docsAdd(ctx context.Context, spec string, paths []string, o *docs
 		}
 	}
 	total := source.Report{Added: []string{}, Updated: []string{}, Removed: []string{}, Skipped: []source.Skipped{}}
-	err := withDocs(ctx, "add", spec, nil, func(store storage.Adapter) error {
+	err := withDocs(ctx, "add", spec, openStore, func(store storage.Adapter) error {
 		c, err := o.open(store)
 		if err != nil {
 			return err
@@ -316,7 +315,7 @@ func (t *tool) docsRemove(ctx context.Context, spec string, names []string, o *d
 	if err != nil {
 		return err
 	}
-	return withDocs(ctx, "remove", spec, nil, func(store storage.Adapter) error {
+	return withDocs(ctx, "remove", spec, openStore, func(store storage.Adapter) error {
 		c, err := o.open(store)
 		if err == nil {
 			gone, err = c.Remove(ctx, gone...)

@@ -16,6 +16,7 @@ import (
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/soma"
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/badger"
 	"github.com/stratamem/strata/storage/engine"
 	"github.com/stratamem/strata/storage/open"
 )
@@ -46,6 +47,23 @@ func openStore(ctx context.Context, db string) (storage.Adapter, error) {
 	return open.Open(ctx, storeSpec(db), &open.Options{Files: asFiles})
 }
 
+// openRead opens the store that a flag names to read it. It makes none where there
+// is none, and brings in what a process that was killed has left in a log.
+func openRead(ctx context.Context, db string) (storage.Adapter, error) {
+	opts := &open.Options{ReadOnly: true, Files: asFiles}
+	store, err := open.Open(ctx, storeSpec(db), opts)
+	if !errors.Is(err, badger.ErrNotClosed) {
+		return store, err
+	}
+	if store, err = openStore(ctx, db); err != nil {
+		return nil, fmt.Errorf("recover what a killed process wrote: %w", err)
+	}
+	if err := store.Close(); err != nil {
+		return nil, err
+	}
+	return open.Open(ctx, storeSpec(db), opts)
+}
+
 // inspect opens the store that a flag names to look at it, and has f do so. It
 // makes no store where there is none.
 func inspect(ctx context.Context, verb, db string, f func(store storage.Adapter) error) error {
@@ -61,7 +79,7 @@ func inspect(ctx context.Context, verb, db string, f func(store storage.Adapter)
 // inspectStore opens a store to read it, and has f do so. It makes no store
 // where there is none.
 func inspectStore(ctx context.Context, spec string, f func(store storage.Adapter) error) (err error) {
-	store, err := open.Open(ctx, storeSpec(spec), &open.Options{ReadOnly: true, Files: asFiles})
+	store, err := openRead(ctx, spec)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: name one that is there: 'strata demo --db FILE' makes one", err)
 	}

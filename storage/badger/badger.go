@@ -66,6 +66,7 @@ package badger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -80,13 +81,18 @@ import (
 	"github.com/stratamem/strata/storage/engine"
 )
 
+// ErrNotClosed says that a store cannot be opened for reading only, for its last
+// writer was killed: what it wrote is in a log, which Open for writing brings in.
+// Nothing is lost.
+var ErrNotClosed = errors.New("was not closed")
+
 // Options of [Open]. The zero value is the default.
 type Options struct {
 	// Durability of the writes; see the package comment.
 	Durability storage.Durability
 	// ReadOnly opens an existing store for reading, which several processes
 	// may do at once. Writes give [storage.ErrReadOnly]. A store whose last
-	// writer was killed must be opened for writing once.
+	// writer was killed must be opened for writing once: [ErrNotClosed].
 	ReadOnly bool
 	// LockWait is how long to wait for another process to close the store; 0
 	// means 5 s, negative means not at all.

@@ -301,7 +301,7 @@ func TestLockedByAnother(t *testing.T) {
 	}
 	cmd.Wait()
 	_, err = badger.Open(t.Context(), dir, &badger.Options{ReadOnly: true})
-	if !errors.Is(err, storage.ErrReadOnly) || !strings.Contains(err.Error(), "for writing once") {
+	if !errors.Is(err, badger.ErrNotClosed) || !errors.Is(err, storage.ErrReadOnly) || !strings.Contains(err.Error(), "for writing once") {
 		t.Errorf("Open for reading of a store that was not closed: %v", err)
 	}
 	s := open(t, dir, &badger.Options{LockWait: -1}) // a dead holder's lock is free at once

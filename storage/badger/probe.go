@@ -171,7 +171,7 @@ func (s *Store) probeClosed() error {
 	if len(s.files("*.mem")) == 0 {
 		return nil
 	}
-	return fmt.Errorf("open %s: was not closed: open it for writing once: %w", s.path, storage.ErrReadOnly)
+	return fmt.Errorf("open %s: %w: open it for writing once: %w", s.path, ErrNotClosed, storage.ErrReadOnly)
 }
 
 // probeTable says what is wrong with a table. It ends with
