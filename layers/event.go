@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -297,6 +298,43 @@ func readEvents(ctx context.Context, r *memory.Records, after string, turns int)
 		list = append(list, turn...)
 	}
 	return list, nil
+}
+
+// claims say which of the executions of a Memory is at work on events that wait,
+// so that the others leave them alone: what several learn from at once is learned
+// once all the same, but each would pay for it.
+type claims struct {
+	mu sync.Mutex
+	by map[memory.Space]claim
+}
+
+type claim struct {
+	execution string
+	last      string // record
+	until     time.Time
+}
+
+// claimed is how long a claim holds. By then who has it has committed, or will
+// not.
+const claimed = 10 * time.Second
+
+// take claims events for an execution, unless another has claimed them.
+func (c *claims) take(space memory.Space, execution string, list []Event) bool {
+	if len(list) == 0 {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if had := c.by[space]; had.execution != execution && had.last >= list[0].key && now.Before(had.until) {
+		return false
+	}
+	maps.DeleteFunc(c.by, func(_ memory.Space, had claim) bool { return !now.Before(had.until) })
+	if c.by == nil {
+		c.by = make(map[memory.Space]claim)
+	}
+	c.by[space] = claim{execution, list[len(list)-1].key, now.Add(claimed)}
+	return true
 }
 
 // calls are the functions of the user that a layer has left behind because they

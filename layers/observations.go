@@ -117,8 +117,9 @@ func (s observed) clone() observed {
 
 type observations struct {
 	ObservationsOptions
-	spec  memory.Spec
-	calls calls
+	spec   memory.Spec
+	calls  calls
+	claims claims
 }
 
 const (
@@ -220,7 +221,7 @@ func (o *observations) store(ctx context.Context, x *memory.Execution, r *memory
 		tokens += x.Count(batch[i].Text)
 	}
 	enough := all || !s.Backlog.ok() || tokens >= o.ObserveAt || len(batch) >= maxBatch
-	if len(batch) == 0 || !enough {
+	if len(batch) == 0 || !enough || !all && s.Backlog.ok() && !o.claims.take(r.Space(), x.ID(), old) {
 		return put(inOrder(o.succeeded(s.Backlog, nil)), fresh)
 	}
 	notes, err := o.observe(ctx, x, s, batch)

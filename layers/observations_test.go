@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stratamem/strata/layers"
@@ -163,4 +164,47 @@ func TestObserveConcurrent(t *testing.T) {
 		}
 		c.end()
 	})
+}
+
+// While one execution learns from events that wait, the others of its Memory leave
+// them to it, and go on.
+func TestObserveOnce(t *testing.T) {
+	store := openMem(t)
+	var calls atomic.Int32
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	layer := layers.Observations(&layers.ObservationsOptions{
+		ObserveAt: 100,
+		Observe: func(_ context.Context, in layers.ObserveInput) ([]layers.Observation, error) {
+			if calls.Add(1) == 1 {
+				close(begun)
+				<-goOn
+			}
+			return []layers.Observation{{Text: fmt.Sprintf("%d events", len(in.Events)), Refs: []string{in.Events[0].ID}}}, nil
+		},
+	})
+	m := remember(t, store, layer)
+	a, b := talk(t, m, "a", "r"), talk(t, m, "b", "r")
+	a.say("We keep the boat in Oslo.", "I see.") // waits
+	a.ask(strings.Repeat("We sail on Mondays. ", 40))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.commit("Nice.")
+	}()
+	<-begun
+	b.say(strings.Repeat("We sail on Sundays. ", 40), "Nice.")
+	if n := calls.Load(); n != 1 {
+		t.Errorf("%d executions learn from the same events", n)
+	}
+	close(goOn)
+	<-done
+	b.say(strings.Repeat("Or on Fridays. ", 40), "ok")
+	if n := calls.Load(); n != 2 {
+		t.Errorf("after the others are done, %d executions have learned", n)
+	}
+	a.end()
+	b.end()
+	if got := talk(t, remember(t, store, layer), "c", "r").ask("hm"); strings.Count(got, "events") != 2 {
+		t.Errorf("the notes of two calls are %q", got)
+	}
 }
