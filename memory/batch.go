@@ -53,7 +53,8 @@ func newBatch(m *Memory, runs []*Run) *batch {
 }
 
 // newDrafts gathers the pending changes by state key. Where a child and its
-// parent share one, the child's changes come first.
+// parent share one, the child's changes come first. Of a parent they are those of
+// returns alone: what its turn at work has changed comes with the turn.
 func newDrafts(runs []*Run) []*draft {
 	var drafts []*draft
 	add := func(parts ...part) {
@@ -73,12 +74,12 @@ func newDrafts(runs []*Run) []*draft {
 		parent := runs[1]
 		switch other := parent.cells[i]; {
 		case leaves:
-			add(part{run: parent, cell: other})
+			add(part{run: parent, cell: other, parent: true})
 		case other.prefix == c.prefix:
-			add(part{run: run, cell: c}, part{run: parent, cell: other})
+			add(part{run: run, cell: c}, part{run: parent, cell: other, parent: true})
 		default:
 			add(part{run: run, cell: c})
-			add(part{run: parent, cell: other})
+			add(part{run: parent, cell: other, parent: true})
 		}
 	}
 	return drafts

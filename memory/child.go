@@ -215,7 +215,7 @@ func (r *Run) merge(ctx context.Context, traced bool, child *Run) error {
 		rd := r.round(ctx, traced, hookReturn, []int{i}, func(c *call) (err error) {
 			var out Result
 			c.change, out, err = c.cell.layer.code.merge(c.ctx, c.x, c.records, c.state, child, state, before)
-			c.other = out
+			c.change.returned, c.other = true, out
 			return err
 		})
 		rd.run()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
+	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/mem"
 )
 
@@ -373,5 +374,57 @@ func TestParentEnds(t *testing.T) {
 	}
 	if err := m.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A child that returns while its parent's turn is not written takes what its return
+// changed, and nothing of that turn: a crash leaves a whole turn or none.
+func TestReturnBesideATurn(t *testing.T) {
+	for _, scope := range []memory.Scope{memory.ScopeThread, memory.ScopeExecution} {
+		t.Run(string(scope), func(t *testing.T) {
+			store := &line{Store: mem.New()}
+			m := newMemory(t, store, nil, lifelong("a", scope))
+			who := memory.Identity{Thread: "t"}
+			run := begin(t, m, who)
+			project(t, run, user("one"))
+			commit(t, run, "ok") // 1
+			child, err := run.Spawn(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			project(t, run, user("two"))
+			store.cut = true
+			if err := run.Commit(t.Context(), memory.Response{}); err == nil { // 1 more, not written
+				t.Fatal("a commit to a dead store succeeds")
+			}
+			store.cut = false
+			if _, err := child.Return(t.Context(), memory.Result{}); err != nil { // 10,000, and of the child 100
+				t.Fatal(err)
+			}
+			want := 10_001
+			if scope == memory.ScopeThread {
+				want += 100
+			}
+			checkState(t, store, scope, want)
+			checkTurns(t, store, "t", 1)
+			if err := run.Commit(t.Context(), memory.Response{}); err != nil {
+				t.Fatal(err)
+			}
+			checkState(t, store, scope, want+1)
+			checkTurns(t, store, "t", 2)
+		})
+	}
+}
+
+// checkState checks the one state of a scope that a store has.
+func checkState(t *testing.T, store storage.Adapter, scope memory.Scope, want int) {
+	t.Helper()
+	for s, err := range memory.States(t.Context(), store, "a") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf(`{"N":%d}`, want); s.Kind == scope && !strings.EqualFold(string(s.State), got) {
+			t.Errorf("the state is %s, want %s", s.State, got)
+		}
 	}
 }

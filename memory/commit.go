@@ -15,7 +15,8 @@ import (
 // store promises. After an error nothing is lost: call Commit again, and the
 // turn is finished with the response that it has already, its Store hooks not
 // run again once they have. An error that is an [*ItemError] means that the
-// response was not taken.
+// response was not taken. What tools change after a Commit that failed is durable
+// with the next one that returns nil, or the one after that.
 //
 // [ErrConflict] says that other executions came first ten times in a row, and
 // that nothing is written. What they committed stays: the next Commit makes its

@@ -70,6 +70,9 @@ type change struct {
 	update func(any) any
 	clear  bool
 	writes []write
+	// returned says that it was made when a child returned: it is written with
+	// the return, the others with the turn.
+	returned bool
 }
 
 func (c *change) empty() bool { return c.update == nil && !c.clear && len(c.writes) == 0 }

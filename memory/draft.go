@@ -31,8 +31,9 @@ type draft struct {
 type part struct {
 	run *Run
 	*cell
-	take int // of its pending changes, the first ones
-	seen any // its state with them
+	parent bool // run's child returns: only what returns have changed is written
+	take   int  // of its pending changes, the first ones
+	seen   any  // its state with them
 }
 
 // changes returns the changes that the draft holds of the cell.
@@ -55,9 +56,14 @@ func newDraft(parts []part) *draft {
 	some := false
 	for i := range parts {
 		p := &parts[i]
+		if p.parent {
+			p.take, p.seen = p.returned()
+		}
 		p.mu.Lock()
-		p.take, p.seen = len(p.pending), p.state
-		d.state = p.state
+		if !p.parent {
+			p.take, p.seen = len(p.pending), p.state
+		}
+		d.state = p.seen
 		some = some || p.seed || p.take > 0
 		d.rebased = d.rebased || p.detached
 		p.mu.Unlock()
