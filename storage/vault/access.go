@@ -67,7 +67,7 @@ func (a access) open(path string, flag int, private bool) (*os.File, error) {
 }
 
 // mkdirAll makes a directory of the vault, relative to root, and those that it is
-// in.
+// in. A link that has come into the place of one is an error.
 func (a access) mkdirAll(root, dir string) error {
 	private := dir[0] == '_'
 	for i := range len(dir) + 1 {
@@ -77,6 +77,9 @@ func (a access) mkdirAll(root, dir string) error {
 		path := filepath.Join(root, dir[:i])
 		err := os.Mkdir(path, a.mode(private, true))
 		if errors.Is(err, fs.ErrExist) {
+			if info, err := os.Lstat(path); err == nil && !info.IsDir() {
+				return errLinked
+			}
 			continue
 		}
 		if err != nil {

@@ -82,9 +82,9 @@ func segmentPath(root string, no uint64, base bool) string {
 
 func openSegment(root string, no uint64, base bool) (*segment, error) {
 	path := segmentPath(root, no, base)
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := os.OpenFile(path, os.O_RDWR|noFollow, 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // who only reads can go on
-		f, err = os.Open(path)
+		f, err = os.OpenFile(path, os.O_RDONLY|noFollow, 0)
 	}
 	if err != nil {
 		return nil, err

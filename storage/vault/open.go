@@ -104,8 +104,10 @@ func (s *Store) prepare() error {
 			}
 			return nil
 		case name == filepath.Base(dataDir):
-			if info, err := os.Lstat(filepath.Join(s.root, name)); err == nil && !info.IsDir() {
-				return &storage.FormatError{Path: s.root, Reason: "its _data is not a directory: a vault does not follow links"}
+			for _, dir := range []string{logDir, tempDir, lostDir} {
+				if s.isDir(dir) == errLinked {
+					return &storage.FormatError{Path: s.root, Reason: "its " + dir + " is not a directory of its own: a vault does not follow links"}
+				}
 			}
 		case name[0] != '.' && !strings.HasPrefix(name, "_mutations."):
 			foreign = true
