@@ -33,6 +33,7 @@ meanwhile.
 
 ` + storesHelp + `
 
+A vault that is made is for its owner alone, unless everyone may read the source.
 The destination must be new or empty. A copy that was interrupted, also by
 kill -9, goes on with --resume: what is there already and equal is not written
 again.`,
@@ -66,6 +67,9 @@ func copyStore(ctx context.Context, t *tool, o *copyOptions) error {
 		return usagef("copy: one store is inside the other: name a destination elsewhere")
 	}
 	return inspectStore(ctx, o.src, func(from storage.Adapter) (err error) {
+		if err := t.keepOut(o.dst, src); err != nil {
+			return err
+		}
 		to, err := openStore(ctx, o.dst)
 		if err != nil {
 			return err

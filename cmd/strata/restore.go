@@ -29,7 +29,8 @@ func restoreCommand(t *tool) *cobra.Command {
 verified first: one that is damaged or cut short changes nothing.
 
 ` + storesHelp + ` A file
-of - is the standard input. The store must be new or empty, unless --merge.`,
+of - is the standard input. The store must be new or empty, unless --merge. A vault
+that is made is for its owner alone, unless everyone may read the file.`,
 		Example: "  strata restore agent.backup badger:agent\n  gunzip < notes.backup.gz | strata restore - vault:notes",
 		Args:    exactly(2, "a file and a store"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,6 +66,9 @@ func restoreStore(ctx context.Context, t *tool, o *restoreOptions) (err error) {
 	show := newTransfer(t, o.quiet)
 	if s, ok := in.(io.ReadSeeker); ok && size > 0 {
 		in = &readMeter{ReadSeeker: s, size: size, show: show}
+	}
+	if err := t.keepOut(o.store, o.file); err != nil {
+		return err
 	}
 	store, err := openStore(ctx, o.store)
 	if err != nil {
