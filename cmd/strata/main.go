@@ -64,9 +64,10 @@ func main() {
 	os.Exit(execute(ctx, &tool{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv}, os.Args[1:]))
 }
 
-// newLogger returns a logger of what is to be known and is no error.
+// newLogger returns a logger of what is to be known and is no error. It says the
+// same once: a verb may open a store more than once.
 func newLogger(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(&printableWriter{w}, &slog.HandlerOptions{
+	return slog.New(slog.NewTextHandler(&onceWriter{w: &printableWriter{w}, said: make(map[string]bool)}, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{} // of a tool that somebody watches

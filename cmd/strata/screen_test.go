@@ -123,6 +123,21 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
+// TestWarningsOnce: a verb that opens a store twice says once what is wrong with it.
+func TestWarningsOnce(t *testing.T) {
+	var b bytes.Buffer
+	log := newLogger(&b)
+	for range 2 {
+		log.Warn("vault: file cannot be read and is skipped", "file", "a.md")
+		log.Warn("vault: file cannot be read and is skipped", "file", "b\x1b.md")
+	}
+	const want = "level=WARN msg=\"vault: file cannot be read and is skipped\" file=a.md\n" +
+		"level=WARN msg=\"vault: file cannot be read and is skipped\" file=\"b\\x1b.md\"\n"
+	if b.String() != want {
+		t.Errorf("said:\n%swant:\n%s", b.String(), want)
+	}
+}
+
 func FuzzPreview(f *testing.F) {
 	f.Add("some \x1b[31m text 漢字", 10)
 	f.Add("no room", -4)

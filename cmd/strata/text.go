@@ -176,3 +176,18 @@ func (p *printableWriter) Write(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
+
+// onceWriter writes what was not written before. Its user, a handler of slog, writes
+// a record at a time, and one after the other.
+type onceWriter struct {
+	w    io.Writer
+	said map[string]bool
+}
+
+func (o *onceWriter) Write(b []byte) (int, error) {
+	if o.said[string(b)] {
+		return len(b), nil
+	}
+	o.said[string(b)] = true
+	return o.w.Write(b)
+}
