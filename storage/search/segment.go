@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/storage"
@@ -227,7 +228,7 @@ func (r *reader) difference(before string) string {
 		return ""
 	}
 	if same == 0 {
-		return rest
+		return strings.Clone(rest) // which may be kept, and the segment not with it
 	}
 	return before[:same] + rest
 }
@@ -253,7 +254,7 @@ func decodeSegment(stored []byte) (*segment, error) {
 	s := &segment{language: r.text()}
 	labels := make([]string, r.count())
 	for i := range labels {
-		labels[i] = r.text()
+		labels[i] = strings.Clone(r.text())
 	}
 	s.docs = make([]entry, r.count())
 	before := entry{}
