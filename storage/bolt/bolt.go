@@ -87,6 +87,8 @@ type Store struct {
 	fields atomic.Pointer[[]string] // declared; the slice is replaced, never changed
 	closed atomic.Bool
 
+	commits, resident int // see trim; they belong to the writer
+
 	snapshot bool   // path is the store's that this is a snapshot of
 	discard  string // a file to remove on Close
 }
@@ -309,6 +311,7 @@ func (s *Store) update(op string, f func(tx *bbolt.Tx) error) error {
 	err := s.guard(func() error { return db.Update(f) })
 	switch {
 	case err == nil:
+		s.trim(db)
 		return nil
 	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
 		return storage.ErrClosed
