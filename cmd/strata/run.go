@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -165,7 +166,15 @@ type transcriptRun struct {
 	streamed bool   // the answer of the round at work has begun
 }
 
+// mostMemory is how much memory a run takes before garbage is collected more
+// often than it would be: a large file is read beside other work. It is not a
+// bound, and GOMEMLIMIT takes its place.
+const mostMemory = 160 << 20
+
 func runTranscript(ctx context.Context, t *tool, o *runOptions) (err error) {
+	if t.env("GOMEMLIMIT") == "" {
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(mostMemory))
+	}
 	tok, warning, err := o.tokenizer()
 	if err != nil {
 		return err
