@@ -106,7 +106,7 @@ func TestIndexVerbs(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if out, _, err := runVerb(t, indexCommand, "check", "--db", db); err == nil || !strings.Contains(out, "r0/d/a: indexed document is gone: rebuild the index") {
+	if out, _, err := runVerb(t, indexCommand, "check", "--db", db); err == nil || !strings.Contains(out, "r0/d/a: indexed document is gone: run strata index rebuild") {
 		t.Errorf("index check prints %q, %v", out, err)
 	}
 	if out, _, err := runVerb(t, indexCommand, "rebuild", "--db", db); err != nil || !strings.Contains(out, "r0: 1 documents\n") {

@@ -358,6 +358,6 @@ func (s *Store) readOnly(op string) error {
 
 const (
 	reasonChecksum = "checksum of the value does not agree"
-	repairValue    = "check the store for more damage, then set or delete the key, or restore a backup"
+	repairValue    = "check the store for more damage, then replace or delete what has this key, or restore a backup"
 	repairStore    = "close the store, keep a copy of the directory, and restore a backup"
 )

@@ -87,7 +87,7 @@ func (c *checker) content(txn *badger.Txn) error {
 		p.s, p.txn = c.s, txn
 		if _, err := p.addItem(key, it.Item()); err != nil {
 			damaged = true
-			c.fault(key, reasonChecksum, "set or delete the key, or restore a backup")
+			c.fault(key, reasonChecksum, "replace or delete what has this key, or restore a backup")
 			continue
 		}
 		value := p.entries[0].Value

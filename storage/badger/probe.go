@@ -39,7 +39,7 @@ func (s *Store) recognize() error {
 		}
 	}
 	if s.opts.ReadOnly {
-		return &storage.FormatError{Path: s.path, Reason: "is empty: open it for writing to have a store made"}
+		return &storage.FormatError{Path: s.path, Reason: "is empty: name a store; the first write to an empty directory makes it one"}
 	}
 	return nil
 }

@@ -340,6 +340,6 @@ func (s *Store) damaged(key string) error {
 
 const (
 	reasonChecksum = "checksum of the value does not agree"
-	repairValue    = "check the store for more damage, then set or delete the key, or restore a backup"
+	repairValue    = "check the store for more damage, then replace or delete what has this key, or restore a backup"
 	repairFile     = "close the store, keep a copy of the file, and restore a backup"
 )

@@ -85,7 +85,7 @@ func (c *checker) content(tx *bbolt.Tx) error {
 		_, value, ok := unseal(tx, key, frame)
 		if !ok {
 			damaged = true
-			c.fault(key, reasonChecksum, "set or delete the key, or restore a backup")
+			c.fault(key, reasonChecksum, "replace or delete what has this key, or restore a backup")
 			continue
 		}
 		if err := storage.ValidateEntry(key, value); err != nil {

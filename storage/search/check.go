@@ -16,7 +16,7 @@ import (
 // could not look.
 func Check(ctx context.Context, r storage.Reader) iter.Seq2[storage.Fault, error] {
 	return func(yield func(storage.Fault, error) bool) {
-		const rebuild = "rebuild the index"
+		const rebuild = "run strata index rebuild"
 		sums := make(map[string]uint32)
 		for e, err := range r.Scan(ctx, "s/", nil) {
 			if err != nil {
@@ -46,7 +46,7 @@ func Check(ctx context.Context, r storage.Reader) iter.Seq2[storage.Fault, error
 				d, err = decodeDoc(id, e.Value)
 			}
 			if want, ok := sums[id]; err != nil {
-				reason, repair = "document cannot be read: "+err.Error(), "delete it and rebuild the index"
+				reason, repair = "document cannot be read: "+err.Error(), "delete it and run strata index rebuild"
 			} else if !ok {
 				reason = "document is in no segment: it is not found"
 			} else if want != sum(d.encode()) {

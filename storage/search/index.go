@@ -310,7 +310,7 @@ func readSegments(ctx context.Context, r storage.Reader, keys []string, limit in
 
 func corrupt(key string, err error) error {
 	if errors.Is(err, errShort) {
-		return &storage.CorruptError{Key: key, Reason: "segment of an index is damaged", Repair: "rebuild the index"}
+		return &storage.CorruptError{Key: key, Reason: "segment of an index is damaged", Repair: "run strata index rebuild"}
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func yieldAll(faults []storage.Fault, err error, yield func(storage.Fault, error
 	}
 }
 
-const repairIndex = "rebuild the index"
+const repairIndex = "run strata vault rebuild"
 
 // checkState reads all that the state has and compares it.
 func checkState(v view) (faults []storage.Fault) {
@@ -68,7 +68,7 @@ func checkState(v view) (faults []storage.Fault) {
 		if it.doc == nil {
 			records++
 			if _, err := it.record(key); err != nil {
-				add(storage.Fault{Key: key, Path: it.from.f.Name(), Reason: "the record cannot be read: " + err.Error(), Repair: "set or delete the key, or restore a backup"})
+				add(storage.Fault{Key: key, Path: it.from.f.Name(), Reason: "the record cannot be read: " + err.Error(), Repair: "replace or delete what has this key, or restore a backup"})
 			}
 			return true
 		}

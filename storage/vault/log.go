@@ -450,7 +450,7 @@ func (it item) record(key string) ([]byte, error) {
 	if !ok || seq != it.seq {
 		return nil, &storage.CorruptError{
 			Path: it.from.f.Name(), Key: key, Reason: "checksum of the value does not agree",
-			Repair: "check the store for more damage, then set or delete the key, or restore a backup",
+			Repair: "check the store for more damage, then replace or delete what has this key, or restore a backup",
 		}
 	}
 	return value, nil

@@ -118,9 +118,9 @@ func (s *Store) prepare() error {
 	}
 	switch {
 	case foreign && !s.opts.Adopt:
-		return &storage.FormatError{Path: s.root, Reason: "holds files and is not a vault: name an empty directory, or open it with Adopt"}
+		return &storage.FormatError{Path: s.root, Reason: "holds files and is not a vault: name an empty directory, or make it one by strata vault rebuild --adopt"}
 	case !foreign && s.opts.ReadOnly:
-		return &storage.FormatError{Path: s.root, Reason: "is not a vault: name one, or open it for writing to make one"}
+		return &storage.FormatError{Path: s.root, Reason: "is not a vault: name one; the first write to an empty directory makes it one"}
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (s *Store) loadLog() (known bool, err error) {
 		}
 		err = s.reread()
 		if damage, ok := errors.AsType[*storage.CorruptError](err); ok {
-			damage.Repair = "open the vault for writing, which repairs what a crash of the system left"
+			damage.Repair = "run strata vault rebuild, which repairs what a crash of the system left"
 		}
 		s.indexAt = position{}
 		return known, err

@@ -253,7 +253,7 @@ func corrupt(key, path string, err error) error {
 	return err
 }
 
-const repairText = "edit the file, or set the key: a copy is kept"
+const repairText = "edit the file, or write the document anew: a copy is kept"
 
 // Set implements [storage.Adapter]. The file keeps the order of its fields and
 // the lines of those that do not change.
