@@ -26,7 +26,7 @@ type backupOptions struct {
 func backupCommand(t *tool) *cobra.Command {
 	var o backupOptions
 	cmd := &cobra.Command{
-		Use:   "backup STORE FILE",
+		Use:   "backup FILE --db STORE",
 		Short: "Write all that a store holds to one file",
 		Long: `Writes all that a store holds, as it is at one moment, to one file of JSON lines
 with a checksum, from which 'strata restore' fills a store of any engine. It
@@ -34,13 +34,13 @@ holds everything that was remembered, in the clear: only its owner may read it.
 
 ` + storesHelp + ` A file
 of - is the standard output. The file is there only when it is whole.`,
-		Example: "  strata backup agent.db agent.backup\n  strata backup vault:notes - | gzip > notes.backup.gz",
-		Args:    exactly(2, "a store and a file"),
+		Example: "  strata backup agent.backup --db agent.db\n  strata backup - --db vault:notes | gzip > notes.backup.gz",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.store, o.file = args[0], args[1]
+			o.file = args[0]
 			return backupStore(cmd.Context(), t, &o)
 		},
 	}
+	storeArg(cmd, &o.store, 0, exactly(1, "a store and a file"))
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace a file that is there")
 	transferFlags(cmd, &o.json, &o.quiet)
 	return cmd

@@ -19,6 +19,7 @@ import (
 
 // docsOptions are the flags of the verbs of docs.
 type docsOptions struct {
+	db         string
 	collection string
 	resource   string
 	language   string
@@ -37,7 +38,7 @@ cut into passages that are found by their words. An agent's RAG layer shows thos
 that answer a message, with file and lines.
 
 ` + storesHelp,
-		Example: "  strata docs add agent.db manuals README.md\n  strata docs search agent.db 'how do I grease the bearing'",
+		Example: "  strata docs add manuals README.md --db agent.db\n  strata docs search 'how do I grease the bearing' --db agent.db",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("docs: unknown verb %q: there are add, list, remove and search", args[0])
@@ -58,7 +59,7 @@ func docsFlags(cmd *cobra.Command, o *docsOptions) {
 	f.BoolVar(&o.json, "json", false, "print JSON")
 }
 
-// atLeast wants a store and more.
+// atLeast wants n arguments or more.
 func atLeast(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < n {
@@ -103,7 +104,7 @@ func inspectDocs(ctx context.Context, verb, spec string, o *docsOptions, f func(
 			}
 		}
 		if len(names) == 0 {
-			return errors.New("the store has no documents: 'strata docs add STORE PATH' puts them in")
+			return errors.New("the store has no documents: 'strata docs add PATH --db STORE' puts them in")
 		}
 		return fmt.Errorf("there is no collection %q: there are %s", o.collection, strings.Join(names, ", "))
 	})
@@ -131,7 +132,7 @@ func withDocs(ctx context.Context, verb, spec string, opener func(context.Contex
 func docsAddCommand(t *tool) *cobra.Command {
 	var o docsOptions
 	cmd := &cobra.Command{
-		Use:   "add STORE PATH...",
+		Use:   "add PATH... --db STORE",
 		Short: "Put files and folders in, or bring them up to date",
 		Long: `Puts the documents of files and folders into a collection. What is there already
 and did not change is not read again; what is gone from a folder is taken out. A
@@ -140,12 +141,12 @@ path again, from the same directory, when files have changed.
 
 In folders, what begins with "." is left out, links are not followed, and files
 that are no text or over 4 MiB are skipped and named; the rest goes on.`,
-		Example: "  strata docs add agent.db manuals README.md\n  strata docs add vault:notes src --collection code --exclude '*_test.go' --exclude testdata",
-		Args:    atLeast(2, "a store and files or folders"),
+		Example: "  strata docs add manuals README.md --db agent.db\n  strata docs add src --db vault:notes --collection code --exclude '*_test.go' --exclude testdata",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.docsAdd(cmd.Context(), args[0], args[1:], &o)
+			return t.docsAdd(cmd.Context(), o.db, args, &o)
 		},
 	}
+	storeArg(cmd, &o.db, 0, atLeast(1, "a store and files or folders"))
 	docsFlags(cmd, &o)
 	f := cmd.Flags()
 	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out files and folders of this name or path; a pattern with * ? [a-z]")
@@ -237,13 +238,12 @@ func (t *tool) docsAdded(r *source.Report, o *docsOptions) error {
 func docsListCommand(t *tool) *cobra.Command {
 	var o docsOptions
 	cmd := &cobra.Command{
-		Use:     "list STORE",
+		Use:     "list --db STORE",
 		Short:   "List the documents of a collection",
 		Long:    "Lists the documents of a collection: kind, passages, size, when it was modified, name.",
-		Example: "  strata docs list agent.db\n  strata docs list agent.db --collection code --json",
-		Args:    exactly(1, "a store"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return inspectDocs(cmd.Context(), "list", args[0], &o, func(c *docs.Collection) error {
+		Example: "  strata docs list --db agent.db\n  strata docs list --db agent.db --collection code --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return inspectDocs(cmd.Context(), "list", o.db, &o, func(c *docs.Collection) error {
 				list, err := c.List(cmd.Context())
 				if err != nil {
 					return err
@@ -252,6 +252,7 @@ func docsListCommand(t *tool) *cobra.Command {
 			})
 		},
 	}
+	storeArg(cmd, &o.db, 0, exactly(0, "no arguments"))
 	docsFlags(cmd, &o)
 	return cmd
 }
@@ -278,16 +279,16 @@ func (t *tool) docsList(list []docs.File, o *docsOptions) error {
 func docsRemoveCommand(t *tool) *cobra.Command {
 	var o docsOptions
 	cmd := &cobra.Command{
-		Use:   "remove STORE PATH...",
+		Use:   "remove NAME... --db STORE",
 		Short: "Take documents out of a collection",
 		Long: `Takes documents out of a collection, by the names that 'strata docs list' prints, or
 by those of folders that they lie in. The files stay where they are.`,
-		Example: "  strata docs remove agent.db manuals/pump.md\n  strata docs remove agent.db manuals",
-		Args:    atLeast(2, "a store and names of documents or folders"),
+		Example: "  strata docs remove manuals/pump.md --db agent.db\n  strata docs remove manuals --db agent.db",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.docsRemove(cmd.Context(), args[0], args[1:], &o)
+			return t.docsRemove(cmd.Context(), o.db, args, &o)
 		},
 	}
+	storeArg(cmd, &o.db, 0, atLeast(1, "a store and names of documents or folders"))
 	docsFlags(cmd, &o)
 	return cmd
 }
@@ -334,18 +335,17 @@ func (t *tool) docsRemove(ctx context.Context, spec string, names []string, o *d
 func docsSearchCommand(t *tool) *cobra.Command {
 	var o docsOptions
 	cmd := &cobra.Command{
-		Use:   "search STORE QUERY...",
+		Use:   "search QUERY... --db STORE",
 		Short: "Search a collection, as an agent's layer does",
 		Long: `Prints the passages that answer a query best, if any does, each with its file and
 lines. It finds what the RAG layer of an agent would.`,
-		Example: "  strata docs search agent.db 'how do I grease the bearing'\n  strata docs search agent.db bearing --limit 3 --json",
-		Args:    atLeast(2, "a store and a query"),
+		Example: "  strata docs search 'how do I grease the bearing' --db agent.db\n  strata docs search bearing --db agent.db --limit 3 --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.limit < 1 {
 				return usagef("docs search: --limit %d is not positive", o.limit)
 			}
-			return inspectDocs(cmd.Context(), "search", args[0], &o, func(c *docs.Collection) error {
-				res, err := c.Search(cmd.Context(), docs.Query{Text: strings.Join(args[1:], " "), Limit: o.limit})
+			return inspectDocs(cmd.Context(), "search", o.db, &o, func(c *docs.Collection) error {
+				res, err := c.Search(cmd.Context(), docs.Query{Text: strings.Join(args, " "), Limit: o.limit})
 				if err != nil {
 					return err
 				}
@@ -353,6 +353,7 @@ lines. It finds what the RAG layer of an agent would.`,
 			})
 		},
 	}
+	storeArg(cmd, &o.db, 0, atLeast(1, "a store and a query"))
 	docsFlags(cmd, &o)
 	cmd.Flags().IntVar(&o.limit, "limit", 5, "at most so many passages")
 	return cmd

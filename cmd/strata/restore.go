@@ -23,7 +23,7 @@ type restoreOptions struct {
 func restoreCommand(t *tool) *cobra.Command {
 	var o restoreOptions
 	cmd := &cobra.Command{
-		Use:   "restore FILE STORE",
+		Use:   "restore FILE --db STORE",
 		Short: "Fill a store from a backup",
 		Long: `Fills a store, of any engine, from a file that 'strata backup' wrote. The file is
 verified first: one that is damaged or cut short changes nothing.
@@ -31,13 +31,13 @@ verified first: one that is damaged or cut short changes nothing.
 ` + storesHelp + ` A file
 of - is the standard input. The store must be new or empty, unless --merge. A vault
 that is made is for its owner alone, unless everyone may read the file.`,
-		Example: "  strata restore agent.backup badger:agent\n  gunzip < notes.backup.gz | strata restore - vault:notes",
-		Args:    exactly(2, "a file and a store"),
+		Example: "  strata restore agent.backup --db badger:agent\n  gunzip < notes.backup.gz | strata restore - --db vault:notes",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.file, o.store = args[0], args[1]
+			o.file = args[0]
 			return restoreStore(cmd.Context(), t, &o)
 		},
 	}
+	storeArg(cmd, &o.store, 1, exactly(1, "a file and a store"))
 	cmd.Flags().BoolVar(&o.merge, "merge", false, "into a store that is not empty: keys of the backup are replaced, others stay")
 	transferFlags(cmd, &o.json, &o.quiet)
 	return cmd
@@ -84,7 +84,7 @@ func restoreStore(ctx context.Context, t *tool, o *restoreOptions) (err error) {
 	show.clear()
 	if err != nil {
 		if ctx.Err() != nil {
-			fmt.Fprintf(t.err, "strata: what is restored stays: 'strata restore --merge %s %s' does the rest\n", shellQuote(o.file), shellQuote(o.store))
+			fmt.Fprintf(t.err, "strata: what is restored stays: 'strata restore --merge %s --db %s' does the rest\n", shellQuote(o.file), shellQuote(o.store))
 		}
 		return err
 	}

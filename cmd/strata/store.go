@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,36 @@ const dbHelp = `store: a file, or engine:where, such as bolt:agent.db`
 // dbFlag adds the flag that names a store.
 func dbFlag(cmd *cobra.Command, db *string, help string) {
 	cmd.Flags().StringVar(db, "db", "", help)
+}
+
+// storeArg gives a verb on one store the flag that names it, as all have it. What
+// was an argument before, the one at index at, still is where the flag is not
+// given. want counts the other arguments. It is called when the verb has its RunE.
+func storeArg(cmd *cobra.Command, db *string, at int, want cobra.PositionalArgs) {
+	dbFlag(cmd, db, dbHelp+" (required)")
+	split := func(cmd *cobra.Command, args []string) (store string, rest []string, err error) {
+		if cmd.Flags().Changed("db") {
+			return *db, args, nil
+		}
+		if len(args) <= at {
+			return "", nil, usagef("%s: wants a store: name it by --db: %s", strings.TrimPrefix(cmd.CommandPath(), "strata "), strings.TrimPrefix(dbHelp, "store: "))
+		}
+		return args[at], slices.Delete(slices.Clone(args), at, at+1), nil
+	}
+	run := cmd.RunE
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		_, rest, err := split(cmd, args)
+		if err == nil {
+			err = want(cmd, rest)
+		}
+		return err
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if *db, args, err = split(cmd, args); err != nil {
+			return err
+		}
+		return run(cmd, args)
+	}
 }
 
 var scheme = regexp.MustCompile(`^[a-z][a-z0-9]+:`)

@@ -31,7 +31,7 @@ These are new, show, list, search, link, history and sync.
 check, rebuild, log and verify look after a vault, a store in a directory of
 Markdown files that people edit. All but rebuild only read, take no lock, and work
 on media that cannot be written.`,
-		Example: "  strata vault list --db agent.db\n  strata vault show insight/retries --db vault:notes\n  strata vault check notes",
+		Example: "  strata vault list --db agent.db\n  strata vault show insight/retries --db vault:notes\n  strata vault check --db notes",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("vault: unknown verb %q: there are %s", args[0], vaultVerbs)
@@ -47,6 +47,9 @@ on media that cannot be written.`,
 
 // withVault opens a vault and has f look after it.
 func withVault(ctx context.Context, verb, dir string, opts *vault.Options, f func(s *vault.Store) error) (err error) {
+	if engine := scheme.FindString(dir); engine != "" && engine != "vault:" {
+		return fmt.Errorf("vault %s: %s is no vault: name one as vault:DIR", verb, dir)
+	}
 	dir = strings.TrimPrefix(dir, "vault:")
 	opts.Files = asFiles
 	s, err := vault.Open(ctx, dir, opts)
@@ -64,23 +67,24 @@ func withVault(ctx context.Context, verb, dir string, opts *vault.Options, f fun
 }
 
 func vaultCheckCommand(t *tool) *cobra.Command {
+	var db string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "check DIR",
+		Use:   "check --db DIR",
 		Short: "Find what is damaged, and files that are no documents",
 		Long: `Reads every file and every record of a vault, compares the index with the files,
 verifies the checksums of the log and the chain of the audit log, compares canon with
 what people decided, and prints what is wrong, each with what to do about it.
 Nothing is changed. The exit status is 1 if anything is wrong.`,
-		Example: "  strata vault check notes\n  strata vault check notes --json",
-		Args:    exactly(1, "a directory"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Example: "  strata vault check --db notes\n  strata vault check --db notes --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts := &vault.Options{ReadOnly: true, Logger: slog.New(slog.DiscardHandler)} // what it would say is found
-			return withVault(cmd.Context(), "check", args[0], opts, func(s *vault.Store) error {
+			return withVault(cmd.Context(), "check", db, opts, func(s *vault.Store) error {
 				return t.vaultCheck(cmd.Context(), s, asJSON)
 			})
 		},
 	}
+	storeArg(cmd, &db, 0, exactly(0, "no arguments"))
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -143,9 +147,10 @@ func (t *tool) vaultHolds(ctx context.Context, s *vault.Store, lead string) erro
 }
 
 func vaultRebuildCommand(t *tool) *cobra.Command {
+	var db string
 	var adopt bool
 	cmd := &cobra.Command{
-		Use:   "rebuild DIR",
+		Use:   "rebuild --db DIR",
 		Short: "Make the index anew from the files",
 		Long: `Makes _index.json anew from the files, after what a process that died had begun is
 finished. Opening a vault does it by itself where the index is missing, damaged
@@ -153,16 +158,15 @@ or stale. Writers wait meanwhile.
 
 With --adopt, a directory of Markdown files that is no vault becomes one. The files
 stay as they are.`,
-		Example: "  strata vault rebuild notes\n  strata vault rebuild ~/obsidian --adopt",
-		Args:    exactly(1, "a directory"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Example: "  strata vault rebuild --db notes\n  strata vault rebuild --db ~/obsidian --adopt",
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			// A directory that is not there is a mistake here.
 			look := &vault.Options{ReadOnly: true, Adopt: adopt, Logger: slog.New(slog.DiscardHandler)}
-			if err := withVault(ctx, "rebuild", args[0], look, func(*vault.Store) error { return nil }); err != nil && !errors.Is(err, storage.ErrCorrupt) {
+			if err := withVault(ctx, "rebuild", db, look, func(*vault.Store) error { return nil }); err != nil && !errors.Is(err, storage.ErrCorrupt) {
 				return err
 			}
-			return withVault(ctx, "rebuild", args[0], &vault.Options{Adopt: adopt}, func(s *vault.Store) error {
+			return withVault(ctx, "rebuild", db, &vault.Options{Adopt: adopt}, func(s *vault.Store) error {
 				if err := s.Rebuild(ctx); err != nil {
 					return err
 				}
@@ -170,6 +174,7 @@ stay as they are.`,
 			})
 		},
 	}
+	storeArg(cmd, &db, 0, exactly(0, "no arguments"))
 	cmd.Flags().BoolVar(&adopt, "adopt", false, "make a vault of a directory of Markdown files")
 	return cmd
 }
@@ -184,17 +189,17 @@ type logOptions struct {
 }
 
 func vaultLogCommand(t *tool) *cobra.Command {
+	var db string
 	var o logOptions
 	cmd := &cobra.Command{
-		Use:   "log DIR",
+		Use:   "log --db DIR",
 		Short: "Print who changed which document, and when",
 		Long: `Prints the audit log of a vault, oldest change first: the time (UTC), what was
 done, the document, the actor, and the fields that an update changed. It has the
 changes made through Strata; of an edit by hand it tells when a program
 replaced one that none had read, and where the text is kept.`,
-		Example: "  strata vault log notes --since 24h\n  strata vault log notes --type insight --id retries\n  strata vault log notes --limit 20 --json",
-		Args:    exactly(1, "a directory"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Example: "  strata vault log --db notes --since 24h\n  strata vault log --db notes --type insight --id retries\n  strata vault log --db notes --limit 20 --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			since, err := momentFlag("vault log: --since", o.since, time.Now())
 			if err != nil {
 				return err
@@ -202,11 +207,12 @@ replaced one that none had read, and where the text is kept.`,
 			if o.limit < 0 {
 				return usagef("vault log: --limit %d is negative", o.limit)
 			}
-			return withVault(cmd.Context(), "log", args[0], &vault.Options{ReadOnly: true}, func(s *vault.Store) error {
+			return withVault(cmd.Context(), "log", db, &vault.Options{ReadOnly: true}, func(s *vault.Store) error {
 				return t.vaultLog(cmd.Context(), s, &o, since)
 			})
 		},
 	}
+	storeArg(cmd, &db, 0, exactly(0, "no arguments"))
 	f := cmd.Flags()
 	f.StringVar(&o.id, "id", "", "only documents of this id")
 	f.StringVar(&o.kind, "type", "", "only documents of this type")
@@ -268,10 +274,10 @@ func mutationText(m *vault.Mutation) string {
 }
 
 func vaultVerifyCommand(t *tool) *cobra.Command {
-	var head string
+	var db, head string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "verify DIR",
+		Use:   "verify --db DIR",
 		Short: "Verify the chain of the audit log",
 		Long: `Verifies that each line of the audit log, over all its files, has the digest of the
 line before, and prints the head of the chain.
@@ -280,14 +286,14 @@ That shows accidents and careless edits. Somebody who may write the files can ma
 the whole chain anew: against that it helps to keep the head elsewhere, and to give
 it to a later verify by --head, which fails if the log does not go on from
 there.`,
-		Example: "  strata vault verify notes\n  strata vault verify notes --head 3b9c4f0e1d2a58776f0c9e8d7b6a5f43",
-		Args:    exactly(1, "a directory"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withVault(cmd.Context(), "verify", args[0], &vault.Options{ReadOnly: true}, func(s *vault.Store) error {
+		Example: "  strata vault verify --db notes\n  strata vault verify --db notes --head 3b9c4f0e1d2a58776f0c9e8d7b6a5f43",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withVault(cmd.Context(), "verify", db, &vault.Options{ReadOnly: true}, func(s *vault.Store) error {
 				return t.vaultVerify(cmd.Context(), s, head, asJSON)
 			})
 		},
 	}
+	storeArg(cmd, &db, 0, exactly(0, "no arguments"))
 	cmd.Flags().StringVar(&head, "head", "", "the head that an earlier verify printed")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
