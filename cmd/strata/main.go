@@ -148,6 +148,7 @@ Exit status: 0 all went well, 1 it did not, 2 the command line is wrong,
 	root.AddCommand(demoCommand(t), runCommand(t), showCommand(t), explainCommand(t), recallCommand(t), indexCommand(t),
 		docsCommand(t), copyCommand(t), backupCommand(t), restoreCommand(t), vaultCommand(t), reviewCommand(t), whyCommand(t), policyCommand(t),
 		decayCommand(t), migrateCommand(t), forgetCommand(t), benchCommand(t), versionCommand(t))
+	complete(root)
 	return root
 }
 
