@@ -25,28 +25,30 @@ type remembered struct {
 	Lines []string `json:"lines"` // some of them
 }
 
-// recollect reads what the layers of the demo hold.
+// recollect reads what the layers of the demo hold. It asks for each layer,
+// since the keys of all are those of SemanticRecall's passages too, which may be
+// most of the store.
 func recollect(ctx context.Context, store storage.Adapter) ([]remembered, error) {
 	var list []remembered
-	for info, err := range memory.States(ctx, store, "") {
-		if err != nil {
-			return nil, err
-		}
-		r := remembered{Layer: info.Layer, Kind: string(info.Kind), ID: info.ID}
-		switch info.Layer {
-		case "working-memory":
-			r.Lines = noteLines(info.State)
-			r.Count = len(r.Lines)
-		case "observations":
-			r.Lines, r.Count = observationLines(info.State)
-		case "episodic":
-			if r.Lines, r.Count, err = episodeLines(ctx, store, &info); err != nil {
+	for _, layer := range []string{"episodic", "observations", "working-memory"} {
+		for info, err := range memory.States(ctx, store, layer) {
+			if err != nil {
 				return nil, err
 			}
-		default:
-			continue
+			r := remembered{Layer: info.Layer, Kind: string(info.Kind), ID: info.ID}
+			switch layer {
+			case "working-memory":
+				r.Lines = noteLines(info.State)
+				r.Count = len(r.Lines)
+			case "observations":
+				r.Lines, r.Count = observationLines(info.State)
+			case "episodic":
+				if r.Lines, r.Count, err = episodeLines(ctx, store, &info); err != nil {
+					return nil, err
+				}
+			}
+			list = append(list, r)
 		}
-		list = append(list, r)
 	}
 	return list, nil
 }
