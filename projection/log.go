@@ -16,7 +16,6 @@ type Log struct {
 	mate  []int // index of the item's other half, -1 if it has none (tool calls and results)
 	open  map[string]int
 	users []int // indexes of user messages
-	lone  []int // indexes of calls without result and results without call
 
 	earlier int // items before the first
 }
@@ -67,17 +66,13 @@ func (l *Log) AppendSized(it Item, size int) {
 	switch {
 	case it.Kind == ToolCall:
 		l.open[it.CallID] = at
-		l.lone = append(l.lone, at)
 	case it.Kind == ToolResult:
 		call, ok := l.open[it.CallID]
 		if !ok {
-			l.lone = append(l.lone, at)
 			break
 		}
 		l.mate[at], l.mate[call] = call, at
 		delete(l.open, it.CallID)
-		i, _ := slices.BinarySearch(l.lone, call)
-		l.lone = slices.Delete(l.lone, i, i+1)
 	case it.Kind == Message && it.Role == User:
 		l.users = append(l.users, at)
 	}
@@ -87,7 +82,7 @@ func (l *Log) AppendSized(it Item, size int) {
 func (l *Log) Clone() *Log {
 	return &Log{
 		tok: l.tok, items: slices.Clip(l.items), sums: slices.Clip(l.sums),
-		mate: slices.Clone(l.mate), users: slices.Clip(l.users), lone: slices.Clone(l.lone),
+		mate: slices.Clone(l.mate), users: slices.Clip(l.users),
 		open: maps.Clone(l.open), earlier: l.earlier,
 	}
 }
