@@ -57,7 +57,7 @@ type SummarizeInput struct {
 // execution, and recalls those that match the words of the query: by the words
 // of the summary, and by what the user said in the execution. Where the query
 // asks for what was last ("where were we?", "last time"), the newest episode
-// comes first. Episodes whose items are still in the log are left out.
+// comes first. Episodes whose items a run still holds are left out.
 //
 // Episodes are written when an execution ends, children included, whatever its
 // outcome; one in which nobody said anything leaves none. If Summarize fails,
@@ -205,17 +205,17 @@ func (e *episodic) complete(ctx context.Context, in *memory.CompleteInput[episod
 	if err != nil {
 		return memory.Change[episodes]{}, err
 	}
-	items := in.Log
-	if at := slices.IndexFunc(items, func(it projection.Item) bool { return itemKey(x, &it, 0) == string(first) }); at >= 0 {
-		items = items[at:]
+	t := tale{keep: e.Summarize != nil, names: make(map[string]*use), failed: make(map[string]int)}
+	if err := t.read(ctx, in, string(first)); err != nil {
+		return memory.Change[episodes]{}, err
 	}
-	ep, said := draft(x, items, in.Outcome)
+	ep, said := t.episode(x, in.Outcome)
 	if ep.Summary == "" {
 		return memory.Change[episodes]{}.Delete(open), nil
 	}
 	var heard []Event // what waits, if Summarize fails
 	if e.Summarize != nil {
-		heard = events(x, ends(items), true)
+		heard = events(x, t.ends(), true)
 		var text string
 		if text, err = e.summarize(ctx, x, ep, heard); err == nil {
 			ep.Summary, heard = text, nil
@@ -247,95 +247,6 @@ func (e *episodic) complete(ctx context.Context, in *memory.CompleteInput[episod
 		c = c.Put(waitPrefix+id, value)
 	}
 	return written(c.Delete(open).Put(episodePrefix+id, value), "", ops), nil
-}
-
-// ends returns the first and the last of many items.
-func ends(items []projection.Item) []projection.Item {
-	if len(items) <= firstEvents+lastEvents {
-		return items
-	}
-	return slices.Concat(items[:firstEvents], items[len(items)-lastEvents:])
-}
-
-// draft returns the episode of items with the default summary, which is empty
-// if nobody said anything, and what users said in it, by which it is found.
-func draft(x *memory.Execution, items []projection.Item, outcome memory.Outcome) (Episode, string) {
-	ep := Episode{Execution: x.ID(), Thread: x.Identity().Thread, Outcome: outcome}
-	var asked, answered, said string
-	type use struct{ calls, failed int }
-	uses := make(map[string]*use)
-	var tools []string // in the order of their first call
-	names := make(map[string]string)
-	cite := func(it *projection.Item) {
-		if it.ID != "" {
-			ep.Refs = append(ep.Refs, it.ID)
-		}
-	}
-	var last *projection.Item
-	for i := range items {
-		it := &items[i]
-		if t := it.Time.UTC(); !t.IsZero() {
-			if ep.Begun.IsZero() {
-				ep.Begun = t
-			}
-			ep.Ended = t
-		}
-		switch {
-		case it.Kind == projection.ToolCall:
-			name := line(it.Name, 60)
-			names[it.CallID] = name
-			if uses[name] == nil {
-				uses[name] = new(use)
-				tools = append(tools, name)
-			}
-			uses[name].calls++
-		case it.Kind == projection.ToolResult:
-			if u := uses[names[it.CallID]]; u != nil && it.Failed {
-				u.failed++
-			}
-		case it.Kind == projection.Message && it.Role == projection.User:
-			text := line(it.Text(), 300)
-			if asked == "" && text != "" {
-				asked = text
-				cite(it)
-			}
-			if len(said) < maxSaid {
-				said += text + "\n"
-			}
-		case it.Kind == projection.Message && it.Role == projection.Assistant:
-			last = it
-		}
-	}
-	if last != nil {
-		if answered = line(last.Text(), 400); answered != "" {
-			cite(last)
-		}
-	}
-	if asked == "" && answered == "" {
-		return ep, ""
-	}
-	var parts []string
-	if asked != "" {
-		parts = append(parts, "Asked: "+asked)
-	}
-	if len(tools) > 0 {
-		var used []string
-		for _, name := range tools[:min(len(tools), 12)] {
-			text := name
-			if u := uses[name]; u.failed > 0 {
-				text = fmt.Sprintf("%s ×%d (%d failed)", name, u.calls, u.failed)
-			} else if u.calls > 1 {
-				text = fmt.Sprintf("%s ×%d", name, u.calls)
-			}
-			used = append(used, text)
-		}
-		parts = append(parts, "Used: "+strings.Join(used, ", "))
-	}
-	if answered != "" {
-		parts = append(parts, "Answered: "+answered)
-	}
-	ep.Summary = line(strings.Join(parts, " | "), maxSummary)
-	return ep, said
 }
 
 // lastTime matches queries that ask for what was last.

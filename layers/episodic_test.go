@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/stratamem/strata/layers"
 	"github.com/stratamem/strata/memory"
@@ -152,4 +155,65 @@ func TestEpisodicConcurrent(t *testing.T) {
 		}
 	}
 	c.end()
+}
+
+// TestEpisodicOfLongRun shows that an episode of more than a run holds is the
+// one of a run that holds all of it.
+func TestEpisodicOfLongRun(t *testing.T) {
+	type heard struct {
+		Episode layers.Episode
+		Events  []layers.Event
+	}
+	play := func(budget, turns int) (list []heard) {
+		layer := layers.Episodic(&layers.EpisodicOptions{
+			Summarize: func(_ context.Context, in layers.SummarizeInput) (string, error) {
+				list = append(list, heard{in.Episode, in.Events})
+				return "a summary", nil
+			},
+		})
+		at, ids := begin, 0
+		m, err := memory.New(openMem(t), []memory.Layer{layer}, &memory.Options{
+			Policy: projection.Policy{Budget: budget, Reserve: 100},
+			Clock:  func() time.Time { at = at.Add(time.Minute); return at },
+			NewID:  func() string { ids++; return fmt.Sprint(ids) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 2 { // the second has another before it in its thread
+			run, err := m.Begin(t.Context(), memory.Identity{Thread: "t", Resource: "r"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range turns {
+				input := projection.Result(fmt.Sprint(i-1), fmt.Sprintf("result %d of a tool that says a little more than it must", i))
+				input.Failed = i%7 == 0
+				if i%50 == 0 {
+					input = projection.Text(projection.User, fmt.Sprintf("Question %d of execution %d: where do the geese go?", i, n))
+				}
+				if _, err := run.Project(t.Context(), input); err != nil {
+					t.Fatal(err)
+				}
+				answer := projection.Text(projection.Assistant, fmt.Sprint("Answer ", i))
+				call := projection.Call(fmt.Sprint(i), []string{"search", "read", "write"}[i/3%3], "{}")
+				if err := run.Commit(t.Context(), memory.Response{Items: []projection.Item{answer, call}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := run.End(t.Context(), memory.Success); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return list
+	}
+	for _, turns := range []int{19, 200} {
+		want, got := play(10_000_000, turns), play(1000, turns)
+		if len(want) != 2 || !strings.Contains(want[1].Episode.Summary, "Asked: Question 0 of execution 1") || len(want[1].Events) == 0 {
+			t.Fatalf("episodes: %+v", want)
+		}
+		if diff := cmp.Diff(want, got, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".key" }, cmp.Ignore())); diff != "" {
+			t.Errorf("%d turns (- of a run that holds all, +): %s", turns, diff)
+		}
+		t.Log(want[1].Episode.Summary)
+	}
 }

@@ -337,7 +337,5 @@ func (r *Run) advance() {
 	r.where = w.head
 	r.texts.stored(n)
 	r.turn, r.itemBytes = nil, r.turn.encoded[:0]
-	if keep := r.m.opts.KeepTurns; keep > 0 && len(r.places) > keep {
-		r.forget(len(r.places) - max(keep/2, 1))
-	}
+	r.trim()
 }

@@ -102,6 +102,7 @@ func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 		}
 		child.places = append(child.places, p)
 	}
+	child.apart, child.older = r.apart, r.older
 	if r.turn != nil { // not stored anywhere yet
 		t := child.openTurn()
 		t.encoded = slices.Clone(r.turn.encoded)

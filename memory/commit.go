@@ -91,8 +91,7 @@ func (r *Run) learn(ctx context.Context, traced bool) error {
 	if t.learned {
 		return nil
 	}
-	log := r.log.Slice(0, r.log.Len())
-	added := log[r.start:]
+	log, added := r.held(), r.log.Slice(r.start, r.log.Len())
 	rd := r.round(ctx, traced, hookStore, r.m.slots, func(c *call) (err error) {
 		c.change, err = c.cell.layer.code.store(c.ctx, c.x, c.records, c.state, added, log, t.response)
 		return err
@@ -271,20 +270,6 @@ func (r *Run) appendStretch(b []byte, band projection.Band, from, count, n int) 
 		from, count = from+here, count-here
 	}
 	return b
-}
-
-// endOf returns the log index at which the part that is in an execution's log
-// ends.
-func (r *Run) endOf(execution string) int {
-	for i := range r.places {
-		if r.places[i].in == execution && (i+1 == len(r.places) || r.places[i+1].in != execution) {
-			if i+1 < len(r.places) {
-				return r.places[i+1].start
-			}
-			return r.start
-		}
-	}
-	return r.log.Len()
 }
 
 func appendUsage(b []byte, u *Usage) []byte {

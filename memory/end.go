@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
-
-	"github.com/stratamem/strata/projection"
 )
 
 // endTimeout bounds the writing of an execution's end.
@@ -78,7 +75,7 @@ func (r *Run) complete(ctx context.Context, traced bool, outcome Outcome) error 
 	}
 	outcome = r.outcome
 	r.mu.Unlock()
-	log := r.log.Slice(0, r.log.Len())
+	log := r.held()
 	for ; r.completed < len(r.m.given); r.completed++ {
 		rd := r.round(ctx, traced, hookComplete, []int{r.m.given[r.completed]}, func(c *call) (err error) {
 			c.change, err = c.cell.layer.code.complete(c.ctx, c.x, c.records, c.state, log, outcome)
@@ -134,43 +131,5 @@ func (r *Run) dispose(ctx context.Context, traced bool) {
 		_, _ = r.one(ctx, traced, hookDispose, i, func(call *call) error { // reported; the others run all the same
 			return c.layer.code.dispose(call.ctx, call.x, call.state)
 		})
-	}
-}
-
-// forget drops all but the newest places from the log in memory. An epoch whose
-// history reaches back further ends.
-func (r *Run) forget(n int) {
-	from := r.places[n].start
-	log := projection.NewLogAfter(r.m.tokenizer, r.log.Earlier()+from)
-	for i, it := range r.log.Slice(from, r.log.Len()) {
-		log.AppendSized(it, r.log.Size(from+i, from+i+1))
-	}
-	r.log = log
-	r.places = append([]place(nil), r.places[n:]...)
-	for i := range r.places {
-		r.places[i].start -= from
-	}
-	r.start -= from
-	if r.epoch == nil {
-		return
-	}
-	e := *r.epoch
-	r.epoch = &e
-	if e.From < from || e.Pin >= 0 && e.Pin < from {
-		e.From, e.Pin = math.MaxInt32, -1 // in no log: the next projection opens an epoch
-		return
-	}
-	shift := func(at int) int { return at - from }
-	e.From, e.Shown = shift(e.From), shift(e.Shown)
-	if e.Pin >= 0 {
-		e.Pin = shift(e.Pin)
-	}
-	e.Hidden = append([]int(nil), e.Hidden...)
-	for i := range e.Hidden {
-		e.Hidden[i] = shift(e.Hidden[i])
-	}
-	e.Ledger = append([]projection.Published(nil), e.Ledger...)
-	for i := range e.Ledger {
-		e.Ledger[i].At = shift(e.Ledger[i].At)
 	}
 }

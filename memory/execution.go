@@ -19,6 +19,7 @@ type Execution struct {
 type snapshot struct {
 	m        *Memory
 	id       string
+	older    *origin
 	identity Identity
 	depth    int
 	step     int

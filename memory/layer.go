@@ -63,6 +63,11 @@ type Spec struct {
 // Hooks are the functions of a layer with state S. A nil hook is one that the
 // layer is not interested in. Hooks read state and do not modify it: they
 // return a [Change]. Recall and Store of different layers run concurrently.
+//
+// The Log that hooks are given is the end of the execution's log, without a gap: what
+// [Memory.Begin] would read, which is at least what fits a prompt, and what was
+// committed since, up to as much again. It is shared and not to be modified. What
+// comes before it is read with [Execution.Earlier].
 type Hooks[S any] struct {
 	// Init returns the state of a beginning execution, given what is stored.
 	// Without it the stored state is used, or the zero S.
@@ -115,7 +120,7 @@ type RecallInput[S any] struct {
 	Execution *Execution
 	Records   *Records
 	State     S
-	Log       []projection.Item // all that the execution sees, oldest first; shared, not to be modified
+	Log       []projection.Item // the end of the log, oldest first; see Hooks
 	Query     string            // text of the newest user message
 	Budget    int               // tokens that the output may fill, wrappers included
 }
@@ -136,7 +141,7 @@ type StoreInput[S any] struct {
 	Records   *Records
 	State     S
 	New       []projection.Item // items of this turn: from outside first, then the response
-	Log       []projection.Item // all that the execution sees, New included
+	Log       []projection.Item // the end of the log, New included; see Hooks
 	Response  *Response         // shared by the layers, not to be modified
 }
 
@@ -161,8 +166,8 @@ type ReturnInput[S any] struct {
 	Records    *Records // of the parent
 	State      S        // of the parent
 	ChildState S
-	ChildLog   []projection.Item
-	Result     Result // as the layers before left it
+	ChildLog   []projection.Item // the end of it, as Log is for the child's own hooks
+	Result     Result            // as the layers before left it
 }
 
 // Returned is what OnReturn makes of a child.
@@ -176,7 +181,7 @@ type CompleteInput[S any] struct {
 	Execution *Execution
 	Records   *Records
 	State     S
-	Log       []projection.Item
+	Log       []projection.Item // the end of the log; see Hooks
 	Outcome   Outcome
 }
 

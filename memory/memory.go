@@ -7,6 +7,10 @@
 // atomic batch. It is not an agent loop, calls no model, and knows no layer:
 // ready ones are in package layers.
 //
+// A run holds in memory the end of its log: what a prompt can show and what a
+// beginning run would read. What is older is in the store, where [Turns] and
+// [Execution.Earlier] read it.
+//
 // The one decision: the runtime owns the state of layers. Hooks read it and
 // return changes, so that children, resuming, the merging of concurrent
 // changes, and durability are written once, here.

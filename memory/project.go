@@ -209,7 +209,7 @@ func useOf(v *projection.View, layer string) *projection.LayerUse {
 
 // recall runs the Recall hooks.
 func (r *Run) recall(ctx context.Context, traced bool) *round {
-	log, query := r.log.Slice(0, r.log.Len()), r.log.Query()
+	log, query := r.held(), r.log.Query()
 	rd := r.round(ctx, traced, hookRecall, r.m.slots, func(c *call) (err error) {
 		c.recalled, c.change, err = c.cell.layer.code.recall(c.ctx, c.x, c.records, c.state, log, query, c.budget)
 		return err

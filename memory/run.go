@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +46,7 @@ type Run struct {
 	latest   int // its last turn
 	report   TurnReport
 	children []*Run
+	older    *origin // the part of its log that comes before what it holds; nil: none
 	over     bool    // has ended, or is ending
 	outcome  Outcome // once it is ending
 	ended    time.Time
@@ -55,6 +55,7 @@ type Run struct {
 	// What follows belongs to the operation at work.
 	log       *projection.Log
 	places    []place // of the log, ascending
+	apart     int     // 1 if the first item of the log is a user message from before older items that it does not hold
 	start     int     // log index of the first item of the turn at work
 	last      int     // last turn known of the lineage
 	first     int     // first turn kept of the lineage
@@ -92,14 +93,6 @@ type turn struct {
 
 // empty says whether there is nothing in the turn to store: what began it failed.
 func (t *turn) empty() bool { return t.view == nil && t.response == nil && len(t.encoded) == 0 }
-
-// place says where a stretch of the log is stored.
-type place struct {
-	start int    // log index
-	in    string // execution whose log it is; empty: the run's own
-	turn  int
-	item  int // index in the turn of the item at start
-}
 
 func (m *Memory) newRun(id string, who Identity) *Run {
 	r := &Run{
@@ -179,7 +172,7 @@ func (r *Run) snapshot() *snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &snapshot{
-		m: r.m, id: r.id, identity: r.who, depth: r.depth, step: r.step,
+		m: r.m, id: r.id, identity: r.who, depth: r.depth, step: r.step, older: r.older,
 		usage: r.usage, cost: r.cost, model: r.model,
 		siblings: make([]sibling, len(r.cells)),
 	}
@@ -310,32 +303,6 @@ func (r *Run) changeFailed(c *cell, hook string, err error) {
 	r.mu.Lock()
 	r.report.Hooks = append(r.report.Hooks, rep)
 	r.mu.Unlock()
-}
-
-// position says where the log item with an index is stored, or will be when the
-// turn at work gets the number n.
-func (r *Run) position(i, n int) Position {
-	if i >= r.start {
-		return Position{Turn: n, Item: i - r.start}
-	}
-	at, ok := slices.BinarySearchFunc(r.places, i, func(p place, i int) int { return p.start - i })
-	if !ok {
-		at--
-	}
-	p := r.places[at]
-	return Position{Execution: p.in, Turn: p.turn, Item: p.item + i - p.start}
-}
-
-// indexOf is the opposite of position.
-func (r *Run) indexOf(p Position) (int, bool) {
-	for i := len(r.places) - 1; i >= 0; i-- {
-		at := &r.places[i]
-		if at.in == p.Execution && at.turn == p.Turn && at.item <= p.Item {
-			index := at.start + p.Item - at.item
-			return index, index <= r.log.Len()
-		}
-	}
-	return 0, false
 }
 
 func endSpan(r *Run, span trace.Span, err *error) { r.m.tracing.endPhase(span, *err) }

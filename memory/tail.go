@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 
 	"github.com/stratamem/strata/projection"
@@ -31,17 +32,23 @@ func (r *Run) loadLog(ctx context.Context) error {
 			return err
 		}
 	}
-	turns, err := r.m.readTail(ctx, r.record().origin(), r.tailBound(e))
+	log := r.record().origin()
+	turns, err := r.m.readTail(ctx, log, r.tailBound(e))
 	if err != nil {
 		return err
 	}
 	if len(turns) > 0 {
-		r.log = projection.NewLogAfter(r.m.tokenizer, turns[0].Before)
+		if err := r.beginLog(ctx, log, &turns[0], e); err != nil {
+			return err
+		}
 	}
 	for i := range turns {
 		r.appendTurn(&turns[i])
 	}
 	r.start = r.log.Len()
+	if len(turns) > 0 {
+		r.reach()
+	}
 	if len(turns) > 0 && turns[len(turns)-1].in == "" {
 		r.texts.seen(turns[len(turns)-1].Turn)
 	}
@@ -82,6 +89,46 @@ func (r *Run) readEpoch(ctx context.Context) (*epochHead, error) {
 	return e, nil
 }
 
+// beginLog begins the log that goes on with a turn. The message that the epoch
+// pins comes first, if it is older.
+func (r *Run) beginLog(ctx context.Context, log *origin, first *tailTurn, e *epochHead) error {
+	r.log = projection.NewLogAfter(r.m.tokenizer, first.Before)
+	if r.m.opts.KeepTurns > 0 || e == nil || e.Pin == nil || !e.Pin.before(first) {
+		return nil
+	}
+	o := log.of(e.Pin.Execution)
+	if o == nil {
+		return nil
+	}
+	key := turnKey(o.Lineage, e.Pin.Turn)
+	data, err := r.m.store.Get(ctx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t, err := decodeRecord[Turn](key, data)
+	if err != nil || e.Pin.Item >= len(t.Items) {
+		return err
+	}
+	r.log, r.apart = projection.NewLogAfter(r.m.tokenizer, first.Before-1), 1
+	pinned := *t
+	pinned.Items = t.Items[e.Pin.Item:][:1]
+	if len(t.Sizes) == len(t.Items) {
+		pinned.Sizes = t.Sizes[e.Pin.Item:][:1]
+	}
+	r.appendTurn(&tailTurn{&pinned, e.Pin.Execution})
+	r.places[0].item = e.Pin.Item
+	return nil
+}
+
+// before reports whether the position is in no turn of the log that begins with
+// one.
+func (p *Position) before(first *tailTurn) bool {
+	return p.Execution != first.in || p.Turn < first.Number
+}
+
 // tailTurn is a turn with the execution whose log it is in; empty for the
 // reader's own lineage.
 type tailTurn struct {
@@ -94,11 +141,21 @@ type tailTurn struct {
 func (r *Run) tailBound(e *epochHead) func(t *tailTurn) bool {
 	tokens, turns := 0, 0
 	limit, keep := r.m.opts.Policy.Cap(), r.m.opts.KeepTurns
-	need := func(p *Position, t *tailTurn) bool { // p is not reached yet
-		return p != nil && p.Execution == t.in && p.Turn < t.Number
+	var from, pin *Position // not reached yet
+	if e != nil {
+		if from = &e.From; keep > 0 {
+			pin = e.Pin
+		}
 	}
+	reached := func(p *Position, t *tailTurn) bool { return p == nil || p.Execution == t.in && p.Turn >= t.Number }
 	return func(t *tailTurn) bool {
 		turns++
+		if reached(from, t) {
+			from = nil
+		}
+		if reached(pin, t) {
+			pin = nil
+		}
 		if same := t.Tokenizer == r.m.tokenizer.Name() && len(t.Sizes) == len(t.Items); same {
 			for _, n := range t.Sizes {
 				tokens += n
@@ -111,7 +168,7 @@ func (r *Run) tailBound(e *epochHead) func(t *tailTurn) bool {
 		if keep > 0 && turns >= keep {
 			return true
 		}
-		if e != nil && (need(&e.From, t) || need(e.Pin, t)) {
+		if from != nil || pin != nil {
 			return false
 		}
 		return tokens >= limit || keep > 0 && turns > keep/2
@@ -121,32 +178,42 @@ func (r *Run) tailBound(e *epochHead) func(t *tailTurn) bool {
 // readTail returns turns of a log, oldest first: as many as enough wants.
 func (m *Memory) readTail(ctx context.Context, o *origin, enough func(*tailTurn) bool) ([]tailTurn, error) {
 	var tail []tailTurn
-	for in := ""; o != nil; o = o.Fork {
-		prefix := turnsPrefix(o.Lineage)
-		opts := storage.ScanOptions{Reverse: true, After: prefix + pad(o.Turn+1)}
-		for e, err := range storage.Scan(ctx, m.store, prefix, &opts) {
-			if err != nil {
-				return nil, err
-			}
-			t, err := decodeRecord[Turn](e.Key, e.Value)
-			if err != nil {
-				return nil, err
-			}
-			if !o.sees(t) {
-				continue
-			}
-			tail = append(tail, tailTurn{t, in})
-			if enough(&tail[len(tail)-1]) {
-				slices.Reverse(tail)
-				return tail, nil
-			}
+	for t, err := range m.backward(ctx, o) {
+		if err != nil {
+			return nil, err
 		}
-		if o.Fork != nil {
-			in = o.Fork.Execution
+		tail = append(tail, t)
+		if enough(&t) {
+			break
 		}
 	}
 	slices.Reverse(tail)
 	return tail, nil
+}
+
+// backward yields the turns of a log, the newest first; none of nil.
+func (m *Memory) backward(ctx context.Context, o *origin) iter.Seq2[tailTurn, error] {
+	return func(yield func(tailTurn, error) bool) {
+		for in := ""; o != nil; o = o.Fork {
+			prefix := turnsPrefix(o.Lineage)
+			opts := storage.ScanOptions{Reverse: true, After: prefix + pad(o.Turn+1)}
+			for e, err := range storage.Scan(ctx, m.store, prefix, &opts) {
+				var t *Turn
+				if err == nil {
+					t, err = decodeRecord[Turn](e.Key, e.Value)
+				}
+				if err == nil && !o.sees(t) {
+					continue
+				}
+				if !yield(tailTurn{t, in}, err) || err != nil {
+					return
+				}
+			}
+			if o.Fork != nil {
+				in = o.Fork.Execution
+			}
+		}
+	}
 }
 
 func (r *Run) appendTurn(t *tailTurn) {

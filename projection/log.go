@@ -26,14 +26,15 @@ func NewLog(t Tokenizer) *Log {
 }
 
 // NewLogAfter returns an empty log that goes on after n items which are not in
-// it, and which no view can show.
+// it, and which no view can show. All of them are older than the second item
+// of the log; the first may be the newest user message, from among them.
 func NewLogAfter(t Tokenizer, n int) *Log {
 	l := NewLog(t)
 	l.earlier = n
 	return l
 }
 
-// Earlier returns how many items came before the first one of the log.
+// Earlier returns how many items the log went on after that are not in it.
 func (l *Log) Earlier() int { return l.earlier }
 
 // Len returns the number of items.
@@ -93,6 +94,26 @@ func (l *Log) newestUser() int {
 		return -1
 	}
 	return l.users[len(l.users)-1]
+}
+
+// Needs returns what of the log the projections after one that left e can still
+// look at, e nil if there was none: the items from an index on, and the newest
+// user message, -1 if there is none. Without an epoch that is all, as far as
+// the policy's budget goes.
+func (l *Log) Needs(e *Epoch) (from, user int) {
+	from = len(l.items)
+	if e != nil {
+		from = min(from, e.From)
+	}
+	// The tool exchange that more items may go on with.
+	last := len(l.items)
+	for last > 0 && l.items[last-1].Kind == ToolResult {
+		last--
+	}
+	for last > 0 && (l.items[last-1].Kind == ToolCall || l.items[last-1].Kind == Reasoning) {
+		last--
+	}
+	return min(from, last), l.newestUser()
 }
 
 // userAtMost returns the index of the newest user message at or before i, or -1.

@@ -62,7 +62,7 @@ type LayerUse struct {
 
 // HistoryUse is what became of the log in one view.
 type HistoryUse struct {
-	From     int  `json:"from"`               // log index of the first item of the contiguous history
+	From     int  `json:"from"`               // log index of the first item of the contiguous history, in the log as it was held
 	Items    int  `json:"items"`              // log items in the view
 	Tokens   int  `json:"tokens"`             // of the log items and the summary; published updates are their layers'
 	Budget   int  `json:"budget"`             // what was left for it
