@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -268,4 +269,58 @@ func testLongRun(t *testing.T, policy projection.Policy, seed uint64) {
 		}
 	}
 	end(t, l.run)
+}
+
+// TestBeginReadsTheTail shows that what Begin and Resume read does not grow with
+// the thread, be it of items of one word or of a task that a user gave once.
+func TestBeginReadsTheTail(t *testing.T) {
+	shapes := map[string]func(i int) []projection.Item{
+		"words": func(i int) []projection.Item {
+			items := make([]projection.Item, 100)
+			for j := range items {
+				items[j] = user(fmt.Sprint("word", i))
+			}
+			return items
+		},
+		"task": func(i int) []projection.Item {
+			if i == 0 {
+				return []projection.Item{user("Do it all.")}
+			}
+			return []projection.Item{projection.Result(fmt.Sprint(i-1), strings.Repeat("done ", 30))}
+		},
+	}
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) {
+			store := &counted{Store: mem.New()}
+			opts := options()
+			opts.VerifyStates, opts.Policy = false, projection.Policy{Budget: 3000, Reserve: 100}
+			m := newMemory(t, store, opts, counting("a", memory.ScopeThread))
+			run := begin(t, m, memory.Identity{})
+			turn := 0
+			play := func(n int) (resumed, begun int) {
+				for range n {
+					project(t, run, shape(turn)...)
+					if err := run.Commit(t.Context(), memory.Response{Items: []projection.Item{projection.Call(fmt.Sprint(turn), "tool", "{}")}}); err != nil {
+						t.Fatal(err)
+					}
+					turn++
+				}
+				before := store.n
+				again, err := m.Resume(t.Context(), run.Execution().ID())
+				if err != nil {
+					t.Fatal(err)
+				}
+				resumed, before = store.n-before, store.n
+				begin(t, m, memory.Identity{})
+				run = again
+				return resumed, store.n - before
+			}
+			play(200)
+			resumed, begun := play(800)
+			t.Logf("of %d turns Resume reads %d entries, Begin %d", turn, resumed, begun)
+			if resumed > 120 || begun > 120 {
+				t.Errorf("of %d turns Resume reads %d entries, Begin %d", turn, resumed, begun)
+			}
+		})
+	}
 }
