@@ -14,7 +14,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -32,7 +31,10 @@ var ErrDamaged = errors.New("the packed record is damaged")
 
 var frame = []byte{0x28, 0xB5, 0x2F, 0xFD} // how one begins
 
-var codec = sync.OnceValue(func() (c struct {
+// codec is made whole before main, with the encoder's channel, which its first use
+// makes: a channel that is made in a bubble of testing/synctest is fatal to who uses
+// it outside, and the bubbles of a program's tests share this package.
+var codec = func() (c struct {
 	*zstd.Encoder
 	*zstd.Decoder
 }) {
@@ -45,8 +47,9 @@ var codec = sync.OnceValue(func() (c struct {
 	if err != nil { // of the options, which are constant
 		panic(err)
 	}
+	c.EncodeAll(nil, nil)
 	return c
-})
+}()
 
 // Pack returns what to store of a record: the record itself, or a frame in
 // buffer, which it replaces where it is too short. A record that begins as a frame
@@ -56,7 +59,7 @@ func Pack(buffer *[]byte, record []byte) []byte {
 	if len(record) < worthwhile && !alike {
 		return record
 	}
-	*buffer = codec().EncodeAll(record, (*buffer)[:0])
+	*buffer = codec.EncodeAll(record, (*buffer)[:0])
 	if len(*buffer) < len(record) || alike {
 		return *buffer
 	}
@@ -69,7 +72,7 @@ func Unpack(stored []byte) ([]byte, error) {
 	if !bytes.HasPrefix(stored, frame) {
 		return stored, nil
 	}
-	record, err := codec().DecodeAll(stored, nil)
+	record, err := codec.DecodeAll(stored, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
