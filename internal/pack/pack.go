@@ -39,8 +39,10 @@ var codec = func() (c struct {
 	*zstd.Decoder
 }) {
 	const atOnce = 2
+	// Each of them keeps a window, of 8 MB by default. Few records are longer than this.
+	const window = 1 << 20
 	var err error
-	c.Encoder, err = zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(atOnce))
+	c.Encoder, err = zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(atOnce))
 	if err == nil {
 		c.Decoder, err = zstd.NewReader(nil, zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxRecord), zstd.WithDecoderConcurrency(atOnce))
 	}

@@ -3,7 +3,9 @@ package pack_test
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -76,5 +78,32 @@ func BenchmarkPack(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		pack.Pack(&buffer, record)
+	}
+}
+
+// TestHeld shows that what packing keeps for the next record is small beside a
+// store's heap.
+func TestHeld(t *testing.T) {
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return s.HeapAlloc
+	}
+	record := bytes.Repeat([]byte("what a segment of an index says of one document\n"), 20_000)
+	before := heap()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			var buffer []byte
+			for range 20 {
+				pack.Pack(&buffer, record)
+			}
+		})
+	}
+	wg.Wait()
+	if after := heap(); after > before+8<<20 {
+		t.Errorf("%d KB are kept", (after-before)>>10)
 	}
 }
