@@ -24,7 +24,7 @@ import (
 // one scope:
 //
 //	t/<time>-<digest>     the statements of a turn, a [statement] a line
-//	s/…, head, deep       segments of package levels, each a [roll] as JSON
+//	n/s/…, n/head, …      segments of package levels, each a [roll] as JSON
 //
 // A turn writes its statements once, however many names they have, and one small
 // segment, which is merged with others when there are many. So what a turn costs
@@ -39,6 +39,7 @@ type nameIndex struct {
 
 const (
 	turnPrefix  = "t/"
+	rollPrefix  = "n/"
 	olderPrefix = "m/"
 
 	unknown, absent, present = 0, 1, 2 // of older
@@ -205,12 +206,12 @@ func (x *nameIndex) add(ctx context.Context, r *memory.Records, c memory.Change[
 		}
 		names[m.Name] = append(names[m.Name], place{items[i], turnPrefix + turn, n})
 	}
-	if err := x.set.View(ctx, r); err != nil {
+	if err := x.set.View(ctx, below{r, rollPrefix}); err != nil {
 		return c, err
 	}
 	defer x.set.RUnlock()
 	ops, err := x.grow(names)
-	return written(c.Put(turnPrefix+turn, pack.Pack(new([]byte), record)), "", ops), err
+	return written(c.Put(turnPrefix+turn, pack.Pack(new([]byte), record)), rollPrefix, ops), err
 }
 
 // grow returns the operations that add a segment, merged with others where there
@@ -288,7 +289,7 @@ func (x *nameIndex) find(ctx context.Context, r *memory.Records, words []string,
 	if err := x.findOlder(ctx, r, words, shown, cards); err != nil {
 		return nil, err
 	}
-	if err := x.set.View(ctx, r); err != nil {
+	if err := x.set.View(ctx, below{r, rollPrefix}); err != nil {
 		return nil, err
 	}
 	defer x.set.RUnlock()

@@ -1,6 +1,7 @@
 package layers_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func TestEntityLongLife(t *testing.T) {
 			}
 		}
 		segments := 0
-		for _, err := range store.List(t.Context(), entityPrefix+"r0/s/") {
+		for _, err := range store.List(t.Context(), entityPrefix+"r0/n/s/") {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -34,6 +35,10 @@ func TestEntityLongLife(t *testing.T) {
 		}
 		if segments > turns {
 			t.Errorf("%d segments after %d turns", segments, 2*turns)
+		}
+		// What looks after indexes of words takes a head there for one of them.
+		if _, err := store.Get(t.Context(), entityPrefix+"r0/head"); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("the records have the head of an index of words: %v", err)
 		}
 		c := talk(t, remember(t, store, layers.Entity(nil)), "c", "r")
 		for i := range turns {
@@ -82,7 +87,7 @@ func TestEntityDamagedSegment(t *testing.T) {
 		c := talk(t, remember(t, store, layers.Entity(nil)), "a", "r")
 		c.say("We met Olaf Berg.", "I see.")
 		c.end()
-		for key, err := range store.List(t.Context(), entityPrefix+"r0/s/") {
+		for key, err := range store.List(t.Context(), entityPrefix+"r0/n/s/") {
 			if err != nil {
 				t.Fatal(err)
 			}
