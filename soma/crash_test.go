@@ -1,6 +1,7 @@
 package soma_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -306,4 +307,68 @@ func (w *world) consistent() {
 	for f, err := range search.Check(w.Context(), storage.Scope(w.db, "_search/")) {
 		w.Errorf("the index has a fault: %v, %v", f, err)
 	}
+}
+
+// before runs f once before the first batch that it is given.
+type before struct {
+	*dying
+	f func()
+}
+
+func (b *before) Apply(ctx context.Context, ops ...storage.Op) error {
+	if f := b.f; f != nil {
+		b.f = nil
+		f()
+	}
+	return b.dying.Apply(ctx, ops...)
+}
+
+// TestTextEntersOnce: of two searches that find a text missing from the index one
+// brings it in, so that who changes the text at the same moment takes all of it
+// out.
+func TestTextEntersOnce(t *testing.T) {
+	eachEngine(t, func(w *world) {
+		open := func(f func()) *soma.Store {
+			s, err := soma.Open(w.Context(), &before{&dying{w.db, math.MaxInt}, f}, &soma.Options{Now: w.now})
+			w.check(err)
+			w.Cleanup(func() { s.Close() })
+			return s
+		}
+		find := func(s *soma.Store) {
+			for _, err := range s.Query(w.Context(), soma.Query{Text: "Zyzzyva"}) {
+				w.check(err)
+			}
+		}
+		edit := func(e *soma.Entity) {
+			value, err := w.db.Get(w.Context(), e.Key())
+			w.check(err)
+			w.check(w.db.Set(w.Context(), e.Key(), bytes.Replace(value, []byte("as it was made"), []byte("Zyzzyva"), 1)))
+		}
+		one, two := w.create(harvester, archived("one", "as it was made")), w.create(harvester, archived("two", "as it was made"))
+		w.Store.Close() // so that all is looked at
+		edit(one)
+		planned, landed, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		change := open(func() { close(planned); <-landed })
+		find(open(func() { // this search is about to bring the text of one in
+			edit(two)
+			find(w.Store) // and that one brings both in
+			go func() {
+				_, err := change.As(anna).Update(w.Context(), "one", map[string]any{"name": "Weevil"})
+				done <- err
+			}()
+			select {
+			case <-planned:
+			case err := <-done:
+				w.Fatalf("the change is not tried: %v", err)
+			}
+		}))
+		close(landed)
+		w.check(<-done)
+		_, err := w.Sync(w.Context())
+		w.check(err)
+		for f, err := range search.Check(w.Context(), storage.Scope(w.db, "_search/")) {
+			w.Errorf("the index has a fault: %+v, %v", f, err)
+		}
+		w.consistent()
+	})
 }

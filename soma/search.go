@@ -62,7 +62,8 @@ func textOf(e *Entity, digest string) search.Doc {
 
 // indexing returns the operations for what a batch does to the index. Two
 // batches that rewrite the same part of it conflict, or one would bring back what
-// the other has taken out.
+// the other has taken out; and two that bring the same text in, or who takes it
+// out at that moment would know of one of them.
 func (s *Store) indexing(ctx context.Context, gone []string, docs []search.Doc) ([]storage.Op, error) {
 	scope := s.searchScope()
 	ops, err := s.searched.index.Replace(ctx, scope, gone, docs...)
@@ -71,18 +72,19 @@ func (s *Store) indexing(ctx context.Context, gone []string, docs []search.Doc) 
 	}
 	for i := range ops {
 		op := &ops[i]
-		part := op.Delete && search.IsSegment(op.Key)
-		if op.Key = scope.Key(op.Key); !part {
+		_, text := search.DocID(op.Key)
+		enters, leaves := text && !op.Delete, search.IsSegment(op.Key) && op.Delete
+		if op.Key = scope.Key(op.Key); !enters && !leaves {
 			continue
 		}
 		_, version, err := storage.GetVersion(ctx, s.db, op.Key)
-		if errors.Is(err, ErrNotFound) {
+		switch {
+		case leaves && errors.Is(err, ErrNotFound):
 			return nil, &storage.ConflictError{Key: op.Key}
-		}
-		if err != nil {
+		case err != nil && !errors.Is(err, ErrNotFound):
 			return nil, fmt.Errorf("index entity: %w", err)
 		}
-		*op = op.IfVersion(version)
+		*op = op.IfVersion(version) // of a text usually the empty one: it is absent
 	}
 	return ops, nil
 }
