@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -370,5 +371,55 @@ func TestTextEntersOnce(t *testing.T) {
 			w.Errorf("the index has a fault: %+v, %v", f, err)
 		}
 		w.consistent()
+	})
+}
+
+// listed runs f once after the texts of an entity were listed.
+type listed struct {
+	*dying
+	f func()
+}
+
+func (l *listed) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for key, err := range l.dying.List(ctx, prefix) {
+			if !yield(key, err) {
+				return
+			}
+		}
+		if f := l.f; f != nil && strings.HasPrefix(prefix, "_search/d/") {
+			l.f = nil
+			f()
+		}
+	}
+}
+
+// TestForgetBesideASearch: a text that a search brings in while its entity is being
+// forgotten, an older one of a person's, goes with it.
+func TestForgetBesideASearch(t *testing.T) {
+	eachEngine(t, func(w *world) {
+		e := w.create(harvester, archived("event", "as it was made"))
+		edit := func(text string) {
+			value, err := w.db.Get(w.Context(), e.Key())
+			w.check(err)
+			value = regexp.MustCompile(`"body":"[^"]*"`).ReplaceAll(value, []byte(`"body":"`+text+`"`))
+			w.check(w.db.Set(w.Context(), e.Key(), value))
+		}
+		s, err := soma.Open(w.Context(), &listed{&dying{w.db, math.MaxInt}, func() {
+			edit("Zyzzyva")
+			w.Store.Close() // so that all is looked at
+			w.ids(w.Query(w.Context(), soma.Query{Text: "nothing"}))
+			edit("as it was made")
+		}}, &soma.Options{Now: w.now})
+		w.check(err)
+		defer s.Close()
+		if _, err := s.As(anna).Forget(w.Context(), "event", "x"); err != nil {
+			w.Fatal(err)
+		}
+		for key, value := range w.dump() {
+			if strings.Contains(value, "Zyzzyva") {
+				w.Errorf("%s has the text", key)
+			}
+		}
 	})
 }

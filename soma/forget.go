@@ -211,7 +211,12 @@ func (w *Writer) forgetOnce(ctx context.Context, key, cause, reason string, at m
 	}
 	out.Entities = append(out.Entities, dead)
 	out.Records += len(doomed) + len(texts)
-	return nil
+	// A search that began before may have brought a text in after they were listed.
+	// From here on none can: who does it needs the id.
+	if texts, err = s.textsOf(ctx, key); err != nil {
+		return err
+	}
+	return s.strike(ctx, texts)
 }
 
 func idOf(key string) (id, kind string, err error) {
