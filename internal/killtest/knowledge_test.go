@@ -18,8 +18,9 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// loosen gives up canon that was edited by hand and decided about in one round,
-// or whose evidence was forgotten: it takes what is left of it out of the vault.
+// loosen gives up canon that was edited by hand and decided about in one round, or
+// that cites or supersedes what was forgotten then, which takes the links to that
+// out of it: it takes what is left of it out of the vault.
 func (l *life) loosen() error {
 	late := func(th *thing) bool {
 		return slices.ContainsFunc(th.ops, func(a attempt) bool { return a.mark != refused && (a.to == retired || a.to == gone) })
@@ -28,7 +29,12 @@ func (l *life) loosen() error {
 		if th.original == "" {
 			continue
 		}
-		if th.loose = th.loose || late(th) || late(l.things[strings.Replace(id, "idea-", "event-", 1)]); !th.loose {
+		for _, idea := range append([]string{id}, th.over...) {
+			for _, at := range []string{idea, strings.Replace(idea, "idea-", "event-", 1)} {
+				th.loose = th.loose || l.things[at] != nil && late(l.things[at])
+			}
+		}
+		if !th.loose {
 			continue
 		}
 		if err := os.Remove(filepath.Join(l.hand.dir, th.kind, "canon-"+id+".md")); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -36,7 +36,8 @@ type thing struct {
 	alone            bool  // a proposal cites its event alone
 	settled          phase // as it was after the last kill
 	ops              []attempt
-	note, noteTried  int // of work: the last note that was acknowledged, and that was tried
+	over             []string // proposals whose canon its own was to supersede
+	note, noteTried  int      // of work: the last note that was acknowledged, and that was tried
 
 	// tampered says how a person has edited the canon that the proposal became, ""
 	// if none has, original what the file had before that, and loose that it was
@@ -92,6 +93,9 @@ func (l *life) hearKnowledge(line line) {
 		}
 	case "supersede":
 		note(line.arg(1), "superseded")
+		if th := l.things[line.arg(0)]; th != nil {
+			th.over = append(th.over, line.arg(1))
+		}
 	case "forget":
 		if idea := l.things[strings.Replace(id, "event-", "idea-", 1)]; idea != nil && idea.alone {
 			note(idea.id, "forget")
