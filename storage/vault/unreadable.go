@@ -83,7 +83,9 @@ func (s *Store) listDir(dir string, isDir bool, l *listing) {
 		switch name := e.Name(); {
 		case isFile(dir, name):
 			l.files = append(l.files, dir+"/"+name)
-		case isFolder(dir, name) && (e.IsDir() || e.Type()&os.ModeSymlink != 0):
+		// A file without an extension is in the place of a directory; others are
+		// somebody's notes.
+		case isFolder(dir, name) && (e.IsDir() || e.Type()&os.ModeSymlink != 0 || !strings.Contains(name, ".")):
 			s.listDir(dir+"/"+name, e.IsDir(), l)
 		}
 	}
