@@ -156,22 +156,31 @@ func (s *Store) unrecorded(ctx context.Context, kind string, l ledger, found map
 	return nil
 }
 
-// strays returns what stands in the place of documents and is in no list of keys,
-// where it is not found already.
+// strays returns what stands in the place of documents, or of the records of
+// decisions, and is in no list of keys, where it is not found already.
 func (s *Store) strays(ctx context.Context, kind string, l ledger, found map[string]*entry) ([]entry, error) {
 	if kind != "" {
 		kind += "/"
 	}
+	prefixes := []string{kind} // "" is everything
+	if kind != "" {
+		prefixes = append(prefixes, GovernancePrefix+kind)
+	}
 	var list []entry
-	for f, err := range storage.Unreadable(ctx, s.db, kind) {
-		if err != nil {
-			return nil, fmt.Errorf("read canon: %w", err)
-		}
-		x := l[f.Key].examine(f.Key, nil, &storage.CorruptError{Key: f.Key, Path: f.Path, Reason: f.Reason, Repair: f.Repair})
-		if f.Key != "" && (found[f.Key] == nil || found[f.Key].e == nil) {
-			found[f.Key] = x
-		} else {
-			list = append(list, *x)
+	for _, prefix := range prefixes {
+		for f, err := range storage.Unreadable(ctx, s.db, prefix) {
+			if err != nil {
+				return nil, fmt.Errorf("read canon: %w", err)
+			}
+			if strings.HasPrefix(f.Key, GovernancePrefix) {
+				continue // a record of a decision, which is damage of the entry that it is about
+			}
+			x := l[f.Key].examine(f.Key, nil, &storage.CorruptError{Key: f.Key, Path: f.Path, Reason: f.Reason, Repair: f.Repair})
+			if f.Key != "" && (found[f.Key] == nil || found[f.Key].e == nil) {
+				found[f.Key] = x
+			} else {
+				list = append(list, *x)
+			}
 		}
 	}
 	return list, nil

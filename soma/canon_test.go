@@ -213,6 +213,33 @@ func TestPoliciesFailClosed(t *testing.T) {
 	}
 }
 
+// TestDecisionsThatCannotBeListed: the only policy is gone, and where its decision
+// was there is something that has no records. No list says that there ever was one.
+func TestDecisionsThatCannotBeListed(t *testing.T) {
+	for _, dir := range []string{"_governance", "_governance/policy"} {
+		for name, put := range map[string]func(at, hidden string) error{
+			"a link": func(at, hidden string) error { return os.Symlink(hidden, at) },
+			"a file": func(at, _ string) error { return os.WriteFile(at, nil, 0o600) },
+		} {
+			t.Run(dir+" is "+name, func(t *testing.T) {
+				w := newWorld(t, "vault")
+				w.rule("shell", "error", nil)
+				w.check(os.Remove(filepath.Join(w.dir, shell+".md")))
+				at, hidden := filepath.Join(w.dir, dir), filepath.Join(w.dir, ".hidden")
+				w.check(os.Rename(at, hidden))
+				w.check(put(at, hidden))
+				if got := w.guards("shell", ""); got.Action != guard.Block || !strings.Contains(got.String(), "is withheld") {
+					t.Errorf("the call is not blocked, or without a word: %v", got)
+				}
+				list := w.withheld()
+				if !slices.ContainsFunc(list, func(s string) bool { return strings.HasSuffix(s, " "+string(soma.Unreadable)) }) {
+					t.Errorf("withheld: %q, want one that is unreadable", list)
+				}
+			})
+		}
+	}
+}
+
 // flip flips a bit of every place in the files of an engine where a text is.
 func (w *world) flip(text string) {
 	w.Helper()
