@@ -658,15 +658,16 @@ func (p *plan) place() error {
 }
 
 // placeFile puts the file of a change in place, or takes it away. was is what the
-// change was planned on: what another hand has saved since is kept.
+// change was planned on: what another hand has saved since is kept. Until that is
+// known, what was there has a name of its own, so that who finds it after a crash
+// does not take it for a temporary file.
 func (s *Store) placeFile(c *change, temp string, was *doc) error {
-	path := filepath.Join(s.root, c.dir, c.name)
+	path, out := filepath.Join(s.root, c.dir, c.name), s.swapName(c)
 	if c.kind == opDeleteDoc {
-		old := s.tempName()
-		err := os.Rename(path, old)
+		err := os.Rename(path, out)
 		if errors.Is(err, fs.ErrNotExist) { // or someone tidied up
 			if err = s.who.mkdirAll(s.root, tempDir); err == nil {
-				err = os.Rename(path, old)
+				err = os.Rename(path, out)
 			}
 		}
 		if errors.Is(err, fs.ErrNotExist) {
@@ -675,21 +676,21 @@ func (s *Store) placeFile(c *change, temp string, was *doc) error {
 		if err != nil {
 			return err
 		}
-		return s.discardOld(c, old, was)
+		crashPoint("swapped")
+		return s.discardOld(c, out, was)
 	}
-	old, err := swap(temp, path)
+	old, err := swap(temp, out, path)
 	if errors.Is(err, fs.ErrNotExist) { // the temporary file was tidied away, or the directory is gone
 		_ = os.Remove(temp)
 		if temp, err = s.tempFile(c.dir, c.value, time.Unix(0, c.stat.mtime)); err == nil {
-			old, err = swap(temp, path)
+			old, err = swap(temp, out, path)
 		}
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp))
+	if err != nil || old == "" {
+		_ = os.Remove(temp) // if it is there still
+		return err
 	}
-	if old == "" {
-		return nil
-	}
+	crashPoint("swapped")
 	return s.discardOld(c, old, was)
 }
 
@@ -709,6 +710,11 @@ func (s *Store) discardOld(c *change, old string, was *doc) error {
 	if known {
 		return os.Remove(old)
 	}
+	return s.keepOld(c, old)
+}
+
+// keepOld keeps what came out of the place of a file.
+func (s *Store) keepOld(c *change, old string) error {
 	rel, err := s.lostPlace(c.dir, c.name, time.Now().UnixNano())
 	if err == nil {
 		err = os.Rename(old, filepath.Join(s.root, rel))
@@ -720,20 +726,68 @@ func (s *Store) discardOld(c *change, old string, was *doc) error {
 	return nil
 }
 
+const swapPrefix = ".swap."
+
+// swapName is where the file of a change goes that leaves its place.
+func (s *Store) swapName(c *change) string {
+	return filepath.Join(s.root, tempDir, swapPrefix+digestOf([]byte(c.dir+"/"+c.name)).String())
+}
+
+// reclaim judges what a process that died between taking a file out of its place
+// and discarding it has left: a text that the frames replace goes, and what none
+// of them knows is a person's and is kept. Under the lock, which whoever swaps has.
+func (s *Store) reclaim(frames []frame) error {
+	dir := filepath.Join(s.root, tempDir)
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read vault: %w", err)
+	}
+	known := map[digest]bool{}
+	places := map[string]*change{}
+	for i := range frames {
+		for j := range frames[i].changes {
+			if c := &frames[i].changes[j]; c.dir != "" {
+				known[c.before], known[c.after] = true, true
+				places[filepath.Base(s.swapName(c))] = c
+			}
+		}
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), swapPrefix) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		var text []byte
+		if e.Type().IsRegular() {
+			if text, err = os.ReadFile(path); err != nil {
+				return fmt.Errorf("read vault: %w", err)
+			}
+		}
+		if e.Type().IsRegular() && known[digestOf(text)] {
+			err = os.Remove(path)
+		} else {
+			c := cmp.Or(places[strings.TrimSuffix(e.Name(), ".old")], &change{name: e.Name()[len(swapPrefix):]})
+			err = s.keepOld(c, path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // replace is swap where files cannot be exchanged: what is saved between its two
 // steps is lost, as is anything where the file system has no links.
-func replace(temp, path string) (old string, err error) {
-	old = temp + ".old"
-	if err := os.Link(path, old); err != nil {
-		old = ""
-	}
-	if err := os.Rename(temp, path); err != nil {
-		if old != "" {
-			err = errors.Join(err, os.Remove(old))
+func replace(temp, out, path string) (old string, err error) {
+	out += ".old"
+	linked := os.Link(path, out) == nil
+	if err := os.Rename(temp, path); err != nil || !linked {
+		if linked {
+			err = errors.Join(err, os.Remove(out))
 		}
 		return "", err
 	}
-	return old, nil
+	return out, nil
 }
 
 // discard removes temporary files that were not used.

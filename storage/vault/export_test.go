@@ -34,10 +34,12 @@ var (
 	KeyOf  = keyOf
 )
 
-// CrashAt makes the process die like one that is killed, when it comes to a
-// point of a commit or a compaction for the nth time.
+// CrashAt makes the process die like one that is killed, or do something else, when
+// it comes to a point of a commit or a compaction for the nth time.
 func CrashAt(point string, n int, die func()) {
+	before := crashPoint
 	crashPoint = func(at string) {
+		before(at)
 		if at != point {
 			return
 		}

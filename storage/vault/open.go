@@ -192,6 +192,9 @@ func (s *Store) loadLog() (known bool, err error) {
 	if err := s.finish(); err != nil {
 		return known, err
 	}
+	if err := s.reclaim(nil); err != nil {
+		return known, err
+	}
 	return known, s.writeEnd()
 }
 

@@ -173,7 +173,7 @@ func TestKilledBetweenSteps(t *testing.T) {
 		}
 		t.Fatalf("not killed: %v", err)
 	}
-	for _, point := range []string{"logged", "placed", "audited", "based"} {
+	for _, point := range []string{"logged", "swapped", "placed", "audited", "based"} {
 		for _, alive := range []bool{true, false} {
 			for _, boot := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s/alive=%t/boot=%t", point, alive, boot), func(t *testing.T) {
@@ -229,9 +229,70 @@ func killedAt(t *testing.T, point string, alive, boot bool) {
 	}
 	again := open(t, dir, nil)
 	sound(t, again)
-	temps, _ := filepath.Glob(filepath.Join(dir, "_data/tmp/.tmp.*"))
+	temps, _ := filepath.Glob(filepath.Join(dir, "_data/tmp/.*"))
 	if len(temps) > 0 {
 		t.Errorf("temporary files are left: %q", temps)
+	}
+}
+
+// TestKilledOverAnEdit: a person saves files while a commit puts its own there, and
+// the process dies when it has taken theirs out.
+func TestKilledOverAnEdit(t *testing.T) {
+	if does := os.Getenv(childDoes); does != "" {
+		n, dir, _ := strings.Cut(does, " ")
+		s := open(t, dir, nil)
+		vault.CrashAt("placed", 1, func() {
+			write(t, dir, "doc/b.md", "---\nn: 3\n---\nof a person\n")
+			write(t, dir, "doc/c.md", "---\nn: 4\n---\nof a person too\n")
+		})
+		vault.CrashAt("swapped", int(n[0]-'0'), func() {
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		})
+		err := s.Apply(t.Context(), storage.Put("doc/a", []byte(`{"n":2}`)),
+			storage.Put("doc/b", []byte(`{"n":2}`)), storage.Remove("doc/c"))
+		t.Fatalf("not killed: %v", err)
+	}
+	for n := 2; n <= 3; n++ {
+		for _, alive := range []bool{true, false} {
+			t.Run(fmt.Sprintf("swap=%d/alive=%t", n, alive), func(t *testing.T) {
+				dir := t.TempDir()
+				s := open(t, dir, nil)
+				for _, key := range []string{"doc/a", "doc/b", "doc/c"} {
+					set(t, s, key, `{"n":1}`)
+				}
+				if !alive {
+					if err := s.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				cmd := exec.Command(os.Args[0], "-test.run=^TestKilledOverAnEdit$", "-test.count=1")
+				cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", childDoes, n, dir))
+				out, err := cmd.CombinedOutput()
+				if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.Exited() {
+					t.Fatalf("child: %v\n%s", err, out)
+				}
+				other := open(t, dir, nil)
+				if !alive {
+					s = other
+				}
+				want(t, s, "doc/a", `{"n":2}`)
+				want(t, s, "doc/b", `{"n":2}`)
+				all := strings.Join(lost(t, dir), "")
+				if n == 2 { // doc/c was not taken away yet
+					all += read(t, dir, "doc/c.md")
+				}
+				for _, text := range []string{"of a person\n", "of a person too\n"} {
+					if strings.Count(all, text) != 1 {
+						t.Errorf("%q is there %d times", text, strings.Count(all, text))
+					}
+				}
+				if temps, _ := filepath.Glob(filepath.Join(dir, "_data/tmp/.*")); len(temps) > 0 {
+					t.Errorf("temporary files are left: %q", temps)
+				}
+				sound(t, s)
+			})
+		}
 	}
 }
 

@@ -10,8 +10,8 @@ func dataSync(f *os.File, _ uintptr) error { return f.Sync() }
 // syncAll is not to be had here: files are synced one by one.
 func syncAll(*os.File) (bool, error) { return false, nil }
 
-// swap puts a temporary file in the place of another.
-func swap(temp, path string) (old string, err error) { return replace(temp, path) }
+// swap puts a temporary file in the place of another, which it moves to out.
+func swap(temp, out, path string) (old string, err error) { return replace(temp, out, path) }
 
 // bootID cannot tell: every open looks at the files of the last segment.
 func bootID() string { return "" }

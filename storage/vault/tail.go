@@ -282,7 +282,11 @@ func (s *Store) finish() error {
 			return nil
 		}
 		s.logger.Info("vault: commits of a process that died are finished", "dir", s.root, "commits", len(frames))
-		if err := s.redo(frames); err != nil {
+		err = s.redo(frames)
+		if err == nil {
+			err = s.reclaim(frames)
+		}
+		if err != nil {
 			return err
 		}
 		segment := s.at.segment
