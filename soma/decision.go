@@ -385,11 +385,13 @@ func (b *batch) decide(ctx context.Context, reviewer Actor, key string, d decisi
 	return b.add(key, &d)
 }
 
-// add plans the record of a decision.
+// add plans the record of a decision. It goes before the documents: where readers may
+// see a batch in progress, who has read a document of it then reads what was decided
+// about that, and who has not plans on a version that is gone.
 func (b *batch) add(key string, d *decision) error {
 	value, name, err := d.encode()
 	if err == nil {
-		b.ops = append(b.ops, storage.Put(GovernancePrefix+key+"/"+name, value).IfAbsent())
+		b.ops = slices.Insert(b.ops, 0, storage.Put(GovernancePrefix+key+"/"+name, value).IfAbsent())
 	}
 	return err
 }

@@ -326,6 +326,7 @@ func (s *Store) redo(frames []frame) error {
 		was map[digest]bool
 	}
 	last := map[string]*wanted{}
+	var order []*wanted // as in the commits: readers may see one in progress
 	for i := range frames {
 		if err := s.audit.ensure(&frames[i]); err != nil {
 			return fmt.Errorf("write audit log: %w", engine.DiskError(err))
@@ -340,6 +341,7 @@ func (s *Store) redo(frames []frame) error {
 			if w == nil {
 				w = &wanted{was: map[digest]bool{}}
 				last[rel] = w
+				order = append(order, w)
 			} else {
 				w.was[w.after] = true
 			}
@@ -347,7 +349,7 @@ func (s *Store) redo(frames []frame) error {
 			w.was[c.before] = true
 		}
 	}
-	for _, w := range last {
+	for _, w := range order {
 		if err := s.redoFile(w.change, w.was); err != nil {
 			return err
 		}
