@@ -142,6 +142,9 @@ func (r *Run) admit(ctx context.Context, traced bool, in *intake, items []projec
 
 func (r *Run) pipe(ctx context.Context, traced bool, in *intake, items []projection.Item) ([]projection.Item, error) {
 	for _, i := range r.m.slots {
+		if len(items) == 0 {
+			break // the hooks before have dropped all of them
+		}
 		c, err := r.one(ctx, traced, hookAppend, i, func(c *call) error {
 			out, err := c.cell.layer.code.append(c.ctx, c.x, c.records, c.state, slices.Clip(items))
 			if err != nil {

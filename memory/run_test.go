@@ -95,6 +95,29 @@ func TestAppend(t *testing.T) {
 	end(t, run)
 }
 
+// TestAppendOfNothing shows that what one Append hook has dropped altogether is
+// not offered to the next.
+func TestAppendOfNothing(t *testing.T) {
+	called := 0
+	drops := memory.Define(memory.Spec{ID: "drops", Slot: 1}, memory.Hooks[counter]{
+		Append: func(context.Context, *memory.AppendInput[counter]) ([]projection.Item, error) { return nil, nil },
+	})
+	next := memory.Define(memory.Spec{ID: "next", Slot: 2}, memory.Hooks[counter]{
+		Append: func(_ context.Context, in *memory.AppendInput[counter]) ([]projection.Item, error) {
+			called++
+			return []projection.Item{in.Items[0]}, nil
+		},
+	})
+	run := begin(t, newMemory(t, mem.New(), nil, drops, next), memory.Identity{})
+	if got := texts(project(t, run, user("one"), projection.Thought("hm"), user("two"))); !slices.Equal(got, []string{"history: hm"}) {
+		t.Errorf("view %q", got)
+	}
+	if r := run.Report(); called > 0 || r.Degraded() {
+		t.Errorf("the next hook was called %d times with nothing: %+v", called, r.Hooks)
+	}
+	end(t, run)
+}
+
 func TestBadItems(t *testing.T) {
 	m := newMemory(t, mem.New(), nil)
 	run := begin(t, m, memory.Identity{})
