@@ -82,6 +82,7 @@ type call struct {
 	progress atomic.Uint32
 
 	took     time.Duration
+	before   []byte // with VerifyStates: the state, encoded
 	err      error
 	recalled recalled
 	change   change
@@ -243,6 +244,7 @@ func (r *round) take(now time.Time) *call {
 // settle says whether the call's result counts. If not, it is discarded.
 func (r *round) settle(c *call, now time.Time) bool {
 	c.took = now.Sub(c.begun)
+	c.verify()
 	if !c.progress.CompareAndSwap(callRunning, callSettled) {
 		r.m.forgetLate(c)
 		return false
@@ -275,24 +277,20 @@ func (r *round) guarded(c *call) (err error) {
 		return err
 	}
 	if r.m.opts.VerifyStates {
-		return verified(c, r.do)
+		c.before, _ = c.cell.layer.encode(c.state) // one that has no encoding is not verified
 	}
 	return r.do(c)
 }
 
-// verified fails a call that modifies the state it was given to read.
-func verified(c *call, do func(*call) error) error {
-	before, err := c.cell.layer.code.encode(c.state)
-	if err != nil {
-		return do(c)
+// verify fails a call that modified the state it was given to read, whatever else
+// came of it.
+func (c *call) verify() {
+	if c.before == nil {
+		return
 	}
-	if err := do(c); err != nil {
-		return err
+	if after, err := c.cell.layer.encode(c.state); err != nil || !bytes.Equal(c.before, after) {
+		c.err = errors.Join(ErrStateModified, c.err)
 	}
-	if after, err := c.cell.layer.code.encode(c.state); err != nil || !bytes.Equal(before, after) {
-		return ErrStateModified
-	}
-	return nil
 }
 
 // ok says whether a call returned in time, and without an error.

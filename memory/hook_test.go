@@ -408,6 +408,33 @@ func TestModifiedState(t *testing.T) {
 	end(t, run)
 }
 
+// TestModifiedStateOfFailure shows that a hook which modifies its state is caught
+// also where it does not get to its end.
+func TestModifiedStateOfFailure(t *testing.T) {
+	type box struct{ M map[string]int }
+	for _, how := range []string{"error", "panic", "exit"} {
+		t.Run(how, func(t *testing.T) {
+			fail := failing(how, nil)
+			layer := memory.Define(memory.Spec{ID: "faulty"}, memory.Hooks[box]{
+				Init: func(context.Context, *memory.InitInput[box]) (box, error) { return box{map[string]int{}}, nil },
+				Recall: func(ctx context.Context, in *memory.RecallInput[box]) (memory.Recalled[box], error) {
+					in.State.M["x"]++
+					return memory.Recalled[box]{}, fail(ctx)
+				},
+			})
+			run := begin(t, newMemory(t, mem.New(), nil, layer), memory.Identity{})
+			project(t, run, user("hello"))
+			hooks := run.Report().Hooks
+			h := hooks[len(hooks)-1]
+			if !errors.Is(h.Err, memory.ErrStateModified) {
+				t.Errorf("report %+v", h)
+			}
+			checkError(t, how, h.Err) // what it failed with is said too
+			end(t, run)
+		})
+	}
+}
+
 // TestLargeOutput shows that 50 MB are cut and do not reach the store.
 func TestLargeOutput(t *testing.T) {
 	store := mem.New()

@@ -59,7 +59,8 @@ type Options struct {
 	// budget allows), and no more than about 2K turns are stored. 0 keeps all.
 	KeepTurns int
 	// VerifyStates is a test mode: a hook that modifies the state it was given
-	// to read fails with ErrStateModified.
+	// to read, and returns within its timeout, fails with ErrStateModified,
+	// beside the error that it failed with itself.
 	VerifyStates bool
 
 	Clock          func() time.Time     // nil means time.Now
