@@ -129,7 +129,7 @@ type RecallInput[S any] struct {
 // empty output contributes nothing; Note may say why.
 type Recalled[S any] struct {
 	Text   string
-	Items  []projection.Item // only their text and Refs are used
+	Items  []projection.Item // only their text and Refs are used; what else they have is noted in the report
 	Refs   []string          // with Text: record keys or item ids it was made from
 	Note   string            // for the turn report
 	Change Change[S]

@@ -244,6 +244,9 @@ func (r *Run) contribute(rd *round) {
 			call.late = fmt.Errorf("change: %w", err)
 		}
 		call.items = output(&call.recalled, con.Items)
+		if note := unshown(call.recalled.items); note != "" {
+			call.recalled.note = strings.TrimPrefix(call.recalled.note+"; "+note, "; ")
+		}
 		for j := range call.items {
 			n := encodedLen(call.items[j].Text(), room)
 			for _, ref := range call.items[j].Refs {
@@ -290,4 +293,29 @@ func output(out *recalled, before []projection.Item) []projection.Item {
 		add(out.items[i].Text(), out.items[i].Refs)
 	}
 	return items
+}
+
+// unshown says what of recalled items a prompt does not show; nothing if that is
+// none of it.
+func unshown(items []projection.Item) string {
+	var media, names, roles int
+	for i := range items {
+		it := &items[i]
+		media += btoi(slices.ContainsFunc(it.Parts, func(p projection.Part) bool { return p.Type != projection.TextPart }))
+		names += btoi(it.Name != "" && it.Kind != projection.ToolCall) // whose text has it
+		roles += btoi(it.Kind != "" && it.Kind != projection.Message || it.Role != "" && it.Role != projection.System)
+	}
+	var had []string
+	count := func(n int, what string) {
+		if n > 0 {
+			had = append(had, fmt.Sprintf("%d with %s", n, what))
+		}
+	}
+	count(media, "an image or a file")
+	count(names, "a name")
+	count(roles, "a role or kind")
+	if had == nil {
+		return ""
+	}
+	return fmt.Sprintf("only the text is shown of %d items: %s", len(items), strings.Join(had, ", "))
 }

@@ -118,6 +118,45 @@ func TestAppendOfNothing(t *testing.T) {
 	end(t, run)
 }
 
+// TestRecallOfMoreThanText shows that what a prompt does not show of recalled items
+// is noted.
+func TestRecallOfMoreThanText(t *testing.T) {
+	text := func(s string) projection.Item { return projection.Text(projection.System, s) }
+	image := projection.Part{Type: projection.ImagePart, URL: "https://example.com/cat.png"}
+	picture := text("a cat")
+	picture.Parts = append(picture.Parts, image)
+	named := text("hello")
+	named.Name = "ann"
+	for _, c := range []struct {
+		name, own, want string
+		items           []projection.Item
+	}{
+		{"text", "", "", []projection.Item{text("one"), {Parts: text("two").Parts}}},
+		{"text and a note", "nothing new", "nothing new", []projection.Item{text("one")}},
+		{"image", "", "only the text is shown of 2 items: 1 with an image or a file", []projection.Item{text("one"), picture}},
+		{"nothing but an image", "", "only the text is shown of 1 items: 1 with an image or a file", []projection.Item{{Parts: []projection.Part{image}}}},
+		{"name", "", "only the text is shown of 1 items: 1 with a name", []projection.Item{named}},
+		{"role", "", "only the text is shown of 2 items: 2 with a role or kind", []projection.Item{user("hi"), projection.Result("1", "r")}},
+		{"call", "", "only the text is shown of 1 items: 1 with a role or kind", []projection.Item{projection.Call("1", "f", "{}")}},
+		{"all", "3 found", "3 found; only the text is shown of 3 items: 1 with an image or a file, 1 with a name, 1 with a role or kind", []projection.Item{picture, named, user("hi")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			layer := memory.Define(memory.Spec{ID: "a"}, memory.Hooks[counter]{
+				Recall: func(context.Context, *memory.RecallInput[counter]) (memory.Recalled[counter], error) {
+					return memory.Recalled[counter]{Items: c.items, Note: c.own}, nil
+				},
+			})
+			run := begin(t, newMemory(t, mem.New(), nil, layer), memory.Identity{})
+			project(t, run, user("hello"))
+			h := run.Report().Hooks[0]
+			if h.Note != c.want || h.Status != memory.StatusOK {
+				t.Errorf("report %+v, want the note %q", h, c.want)
+			}
+			end(t, run)
+		})
+	}
+}
+
 func TestBadItems(t *testing.T) {
 	m := newMemory(t, mem.New(), nil)
 	run := begin(t, m, memory.Identity{})
