@@ -74,7 +74,7 @@ func (r *Run) answer(resp *Response) error {
 	}
 	t.response = &kept
 	if t.fromUser && t.view != nil {
-		r.epoch = r.epoch.Observe(kept.Usage.CacheRead)
+		r.epoch = r.epoch.Observe(kept.Usage.CacheRead, kept.Usage.CacheWrite)
 	}
 	r.mu.Lock()
 	r.usage = r.usage.plus(kept.Usage)

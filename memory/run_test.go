@@ -548,24 +548,24 @@ func TestCacheMiss(t *testing.T) {
 	m := newMemory(t, mem.New(), nil)
 	run := begin(t, m, memory.Identity{})
 	zero, some := 0, 5
-	turn := func(read *int) string {
+	for i, c := range []struct {
+		read, write *int
+		want        string
+	}{
+		{&zero, nil, "first projection"}, {&zero, nil, ""}, {&some, nil, ""}, {nil, nil, ""}, {&zero, nil, ""},
+		{&some, nil, "the provider's cache missed"}, {&some, nil, ""},
+		{&zero, &some, ""}, {&zero, &zero, ""}, // what was written can be read next time
+		{&some, &zero, "the provider's cache missed"},
+	} {
 		view := project(t, run, user("hello"))
-		if err := run.Commit(t.Context(), memory.Response{Usage: memory.Usage{CacheRead: read}}); err != nil {
+		if err := run.Commit(t.Context(), memory.Response{Usage: memory.Usage{CacheRead: c.read, CacheWrite: c.write}}); err != nil {
 			t.Fatal(err)
 		}
-		return view.Opened
-	}
-	for i, c := range []struct {
-		read *int
-		want string
-	}{
-		{&zero, "first projection"}, {&zero, ""}, {&some, ""}, {nil, ""}, {&zero, ""}, {&some, "the provider's cache missed"}, {&some, ""},
-	} {
-		if got := turn(c.read); got != c.want {
-			t.Errorf("turn %d: opened %q, want %q", i, got, c.want)
+		if view.Opened != c.want {
+			t.Errorf("turn %d: opened %q, want %q", i, view.Opened, c.want)
 		}
 	}
-	if u := run.Execution().Usage(); u.CacheRead == nil || *u.CacheRead != 15 || u.CacheWrite != nil {
+	if u := run.Execution().Usage(); u.CacheRead == nil || *u.CacheRead != 20 || u.CacheWrite == nil || *u.CacheWrite != 5 {
 		t.Errorf("usage %+v", u)
 	}
 	end(t, run)

@@ -231,15 +231,15 @@ func TestEpochOpens(t *testing.T) {
 			return ls
 		}},
 		{"cache miss", "the provider's cache missed", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
-			l.epoch = l.epoch.Observe(&zero)
+			l.epoch = l.epoch.Observe(&zero, nil)
 			return ls
 		}},
 		{"cache hit", "", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
-			l.epoch = l.epoch.Observe(&some)
+			l.epoch = l.epoch.Observe(&some, nil)
 			return ls
 		}},
 		{"no word on the cache", "", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
-			l.epoch = l.epoch.Observe(nil)
+			l.epoch = l.epoch.Observe(nil, nil)
 			return ls
 		}},
 		{"over budget", "history is over its budget", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
@@ -267,22 +267,27 @@ func TestEpochOpens(t *testing.T) {
 func TestObserve(t *testing.T) {
 	zero, some := 0, 1
 	e := &projection.Epoch{Number: 1, Projections: 2}
-	if e.Observe(&zero).Missed {
+	if e.Observe(&zero, nil).Missed {
 		t.Error("a miss in the first two projections counts")
 	}
 	e.Projections = 3
 	for i, want := range []bool{true, true, false, false} {
-		if e = e.Observe(&zero); e.Missed != want {
+		if e = e.Observe(&zero, nil); e.Missed != want {
 			t.Errorf("miss %d in a row: asks for a new epoch: %v, want %v", i+1, e.Missed, want)
 		}
 		next := *e
 		next.Missed = false // as the next epoch begins
 		e = &next
 	}
-	if e = e.Observe(&some).Observe(&zero); !e.Missed {
+	if e = e.Observe(&some, nil); !e.Observe(&zero, nil).Missed {
 		t.Error("a hit does not end the silence")
 	}
-	if (*projection.Epoch)(nil).Observe(&zero) != nil {
+	for _, written := range []int{0, 900} {
+		if got, want := e.Observe(&zero, &written).Missed, written == 0; got != want {
+			t.Errorf("nothing read and %d written: a miss %v, want %v", written, got, want)
+		}
+	}
+	if (*projection.Epoch)(nil).Observe(&zero, nil) != nil {
 		t.Error("no epoch became one")
 	}
 }

@@ -46,11 +46,16 @@ type Published struct {
 }
 
 // Observe returns the epoch with what the provider said of its cache after the
-// first round of a turn: the prompt tokens that it read from the cache, nil if
-// it said nothing. A miss opens a new epoch, unless the epoch had no more than
-// two projections, or three misses in a row show that asking is no use.
-func (e *Epoch) Observe(cacheRead *int) *Epoch {
-	if e == nil || cacheRead == nil || *cacheRead == 0 && e.Projections <= 2 {
+// first round of a turn: the prompt tokens that it read from the cache and those
+// that it wrote to it, nil if it said nothing. A miss opens a new epoch, unless
+// the epoch had no more than two projections, or three misses in a row show that
+// asking is no use. To have read nothing and written something is no miss: the
+// entry had expired, and the prefix that was sent is in the cache again.
+func (e *Epoch) Observe(cacheRead, cacheWrite *int) *Epoch {
+	if e == nil || cacheRead == nil {
+		return e
+	}
+	if *cacheRead == 0 && (e.Projections <= 2 || cacheWrite != nil && *cacheWrite > 0) {
 		return e
 	}
 	next := *e

@@ -190,7 +190,7 @@ func FuzzAssemble(f *testing.F) {
 			epoch = v.Epoch
 			if p.next(12) == 11 {
 				zero := p.next(2)
-				epoch = epoch.Observe(&zero)
+				epoch = epoch.Observe(&zero, nil)
 			}
 		}
 	})
