@@ -201,6 +201,32 @@ func TestWhatAlwaysChangesGoesLive(t *testing.T) {
 	}
 }
 
+// TestWhatCalmsDownIsAnchoredAgain: how often a layer changed long ago does not
+// hold it after history.
+func TestWhatCalmsDownIsAnchoredAgain(t *testing.T) {
+	for _, changes := range []int{30, 64, 200} {
+		l := newLineage(t)
+		var text string
+		var v *projection.View
+		turn := func() *projection.View {
+			l.log.Append(assistant(strings.Repeat("a", 100)))
+			return l.step([]projection.Contribution{says("a", text)}, user(strings.Repeat("u", 100)))
+		}
+		for i := range changes {
+			text = fmt.Sprint(i) + strings.Repeat("n", 4000)
+			v = turn()
+		}
+		if v.Layers[0].Placement != projection.Live {
+			t.Fatalf("after %d changes in as many turns the layer is placed %s", changes, v.Layers[0].Placement)
+		}
+		for quiet := 1; v.Layers[0].Placement == projection.Live; quiet++ {
+			if v = turn(); quiet > 15 {
+				t.Fatalf("after %d changes it is not anchored again in %d quiet turns", changes, quiet)
+			}
+		}
+	}
+}
+
 func TestFailedRecallKeepsThePrefix(t *testing.T) {
 	l := newLineage(t)
 	l.step([]projection.Contribution{says("a", "one")}, user("u1"))

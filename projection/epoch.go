@@ -83,14 +83,31 @@ func (e *Epoch) anchorItems() []Item {
 // churn decides anything.
 const enoughSamples = 3
 
+// newestSamples are as many as tell a change of habit from chance soon enough.
+// Simulated bills of 120 turns, against those of all samples alone: at most 1 %
+// more for layers that change at random at one rate, 4 to 30 % less for those that
+// change in 30 turns and then in none. A window or a decaying average that forgets
+// as soon costs the former up to 10 % more.
+const newestSamples = 12
+
 // churn is the share of projections in which the output changed. With few
-// samples it is drawn towards one half (the rule of succession).
+// samples it is drawn towards one half (the rule of succession). A layer that has
+// become calm, or restless, is judged by its newest samples alone: they are off
+// what all of them make likely by more than three standard deviations.
 func (t *Track) churn() float64 {
-	changed := float64(bits.OnesCount64(t.Changed))
+	changed, n := float64(bits.OnesCount64(t.Changed)), float64(t.Samples)
 	if t.Samples < enoughSamples {
-		return (changed + 1) / float64(t.Samples+2)
+		return (changed + 1) / (n + 2)
 	}
-	return changed / float64(t.Samples)
+	churn := changed / n
+	if t.Samples <= newestSamples {
+		return churn
+	}
+	newest := float64(bits.OnesCount64(t.Changed & (1<<newestSamples - 1)))
+	if off := newest - newestSamples*churn; off*off > 9*newestSamples*churn*(1-churn) {
+		return newest / newestSamples
+	}
+	return churn
 }
 
 // says returns the tokens of what the layer says in the stable prefix, and of
