@@ -50,18 +50,18 @@ var faults = []struct {
 	{"numbers-are-rounded", inMemory(func(s *mem.Store) storage.Adapter { return roundsNumbers{s} }), "numbers-are-kept", false},
 	{"takes-any-value", inMemory(func(s *mem.Store) storage.Adapter { return takesAnything{s} }), "refused-values", false},
 	{"half-a-batch-on-conflict", inMemory(func(s *mem.Store) storage.Adapter { return appliesHalf{s} }), "apply-preconditions", false},
-	{"half-a-batch-is-seen", inMemory(func(s *mem.Store) storage.Adapter { return appliesVisibly{s} }), "apply-is-atomic", false},
-	{"lost-update", inMemory(func(s *mem.Store) storage.Adapter { return looksBeforeItWrites{s} }), "counters", false},
+	{"half-a-batch-is-seen", inMemory(func(s *mem.Store) storage.Adapter { return appliesVisibly{crowded(s)} }), "apply-is-atomic", false},
+	{"lost-update", inMemory(func(s *mem.Store) storage.Adapter { return looksBeforeItWrites{crowded(s)} }), "counters", false},
 	{"conflict-of-another-key", inMemory(func(s *mem.Store) storage.Adapter { return namesWrongKey{s} }), "apply-preconditions", false},
 	{"same-version", inMemory(func(s *mem.Store) storage.Adapter { return versionsBySize{s} }), "versions", false},
-	{"version-of-another-value", inMemory(func(s *mem.Store) storage.Adapter { return readsTwice{s} }), "value-and-version-together", false},
+	{"version-of-another-value", inMemory(func(s *mem.Store) storage.Adapter { return readsTwice{crowded(s)} }), "value-and-version-together", false},
 	{"stale-index", inMemory(func(s *mem.Store) storage.Adapter {
 		return &indexesLate{Store: s, found: map[string][]storage.Entry{}}
 	}), "index-follows-changes", false},
 	{"stale-index", inMemory(func(s *mem.Store) storage.Adapter {
 		return &indexesLate{Store: s, found: map[string][]storage.Entry{}}
 	}), "random-operations", false},
-	{"find-does-not-look-again", inMemory(func(s *mem.Store) storage.Adapter { return findsThenReads{s} }), "find-while-writing", false},
+	{"find-does-not-look-again", inMemory(func(s *mem.Store) storage.Adapter { return findsThenReads{crowded(s)} }), "find-while-writing", false},
 	{"lists-are-not-indexed", inMemory(func(s *mem.Store) storage.Adapter { return indexesStrings{s} }), "find-against-filter", false},
 	{"scan-past-its-limit", inMemory(func(s *mem.Store) storage.Adapter { return scansTooFar{s} }), "scan-options", false},
 	{"lock-in-the-loop", inMemory(func(s *mem.Store) storage.Adapter { return &locksTheLoop{Store: s} }), "write-in-the-loop", true},
@@ -70,7 +70,7 @@ var faults = []struct {
 	{"used-after-close", inMemory(func(s *mem.Store) storage.Adapter { return staysOpen{s} }), "closed", false},
 	{"context-is-ignored", inMemory(func(s *mem.Store) storage.Adapter { return ignoresTheEnd{s} }), "cancelled", false},
 	{"snapshot-moves", inMemory(func(s *mem.Store) storage.Adapter { return snapshotsNothing{s} }), "snapshot", false},
-	{"parts-of-values", inMemory(func(s *mem.Store) storage.Adapter { return writesParts{s} }), "values-are-whole", false},
+	{"parts-of-values", inMemory(func(s *mem.Store) storage.Adapter { return writesParts{crowded(s)} }), "values-are-whole", false},
 	{"capability-not-declared", storagetest.Engine{
 		Volatile: true, Without: []string{"Watcher", "UnreadableLister"},
 		Open: func(context.Context, string) (storage.Adapter, error) { return mem.New(), nil },

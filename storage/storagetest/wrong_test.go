@@ -5,18 +5,56 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/mem"
 )
 
-// letOthersRun gives others the time to do what must not happen in between. It
-// does not yield in a loop: on one processor each time may last 10 ms.
-func letOthersRun() { time.Sleep(50 * time.Microsecond) }
+// crowd is a store that can wait for its other users.
+type crowd struct {
+	*mem.Store
+	served atomic.Int64 // calls of it
+}
+
+func crowded(s *mem.Store) *crowd { return &crowd{Store: s} }
+
+// letOthersRun gives way until others have done what must not happen in between:
+// two, of which the first may have been at it before. It gives up where nobody
+// comes.
+func (s *crowd) letOthersRun() {
+	const mostYields = 1000
+	enough := s.served.Load() + 2
+	for i := 0; i < mostYields && s.served.Load() < enough; i++ {
+		runtime.Gosched()
+	}
+}
+
+func (s *crowd) Get(ctx context.Context, key string) ([]byte, error) {
+	defer s.served.Add(1)
+	return s.Store.Get(ctx, key)
+}
+
+func (s *crowd) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
+	defer s.served.Add(1)
+	return s.Store.GetVersion(ctx, key)
+}
+
+func (s *crowd) Scan(ctx context.Context, prefix string, opts *storage.ScanOptions) iter.Seq2[storage.Entry, error] {
+	return func(yield func(storage.Entry, error) bool) {
+		defer s.served.Add(1)
+		s.Store.Scan(ctx, prefix, opts)(yield)
+	}
+}
+
+func (s *crowd) Set(ctx context.Context, key string, value []byte) error {
+	defer s.served.Add(1)
+	return s.Store.Set(ctx, key, value)
+}
 
 // Each type here is a store in memory that does one thing wrong.
 
@@ -119,7 +157,7 @@ func (s appliesHalf) Apply(ctx context.Context, ops ...storage.Op) error {
 	return nil
 }
 
-type appliesVisibly struct{ *mem.Store } // all preconditions, then one change after the other
+type appliesVisibly struct{ *crowd } // all preconditions, then one change after the other
 
 func (s appliesVisibly) Apply(ctx context.Context, ops ...storage.Op) error {
 	if err := storage.ValidateOps(ops); err != nil {
@@ -129,12 +167,12 @@ func (s appliesVisibly) Apply(ctx context.Context, ops ...storage.Op) error {
 		if err := s.Store.Apply(ctx, storage.Op{Key: op.Key, Delete: op.Delete, Value: op.Value}); err != nil {
 			return err
 		}
-		letOthersRun()
+		s.letOthersRun()
 	}
 	return nil
 }
 
-type looksBeforeItWrites struct{ *mem.Store } // others may write in between
+type looksBeforeItWrites struct{ *crowd } // others may write in between
 
 func (s looksBeforeItWrites) Apply(ctx context.Context, ops ...storage.Op) error {
 	for i := range ops {
@@ -144,7 +182,7 @@ func (s looksBeforeItWrites) Apply(ctx context.Context, ops ...storage.Op) error
 		}
 		ops[i].Check = false
 	}
-	letOthersRun()
+	s.letOthersRun()
 	return s.Store.Apply(ctx, ops...)
 }
 
@@ -165,14 +203,14 @@ func (s versionsBySize) GetVersion(ctx context.Context, key string) ([]byte, sto
 	return value, storage.Version(fmt.Sprintf("v%d", len(value))), err
 }
 
-type readsTwice struct{ *mem.Store } // a value, and then its version
+type readsTwice struct{ *crowd } // a value, and then its version
 
 func (s readsTwice) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
 	value, err := s.Get(ctx, key)
 	if err != nil {
 		return nil, "", err
 	}
-	letOthersRun()
+	s.letOthersRun()
 	_, v, err := s.Store.GetVersion(ctx, key)
 	return value, v, err
 }
@@ -208,7 +246,7 @@ func (s *indexesLate) Find(ctx context.Context, q storage.Query) iter.Seq2[stora
 	}
 }
 
-type findsThenReads struct{ *mem.Store } // what is found is read later, and not looked at again
+type findsThenReads struct{ *crowd } // what is found is read later, and not looked at again
 
 func (s findsThenReads) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
@@ -221,7 +259,7 @@ func (s findsThenReads) Find(ctx context.Context, q storage.Query) iter.Seq2[sto
 			entries = append(entries, entry)
 		}
 		for _, entry := range entries {
-			letOthersRun()
+			s.letOthersRun()
 			value, err := s.Get(ctx, entry.Key)
 			if !yield(storage.Entry{Key: entry.Key, Value: value, Version: entry.Version}, err) {
 				return
@@ -315,7 +353,7 @@ func (s snapshotsNothing) Snapshot(context.Context) (storage.Adapter, error) {
 	return staysOpen(s), nil
 }
 
-type writesParts struct{ *mem.Store } // a large value comes in two parts
+type writesParts struct{ *crowd } // a large value comes in two parts
 
 func (s writesParts) Set(ctx context.Context, key string, value []byte) error {
 	if err := s.Store.Set(ctx, key, value); err != nil || storage.IsDocument(key) || len(value) < 2000 {
@@ -324,6 +362,6 @@ func (s writesParts) Set(ctx context.Context, key string, value []byte) error {
 	if err := s.Store.Set(ctx, key, value[:len(value)/2]); err != nil {
 		return err
 	}
-	letOthersRun()
+	s.letOthersRun()
 	return s.Store.Set(ctx, key, value)
 }
