@@ -345,8 +345,8 @@ func TestToolPairs(t *testing.T) {
 	t.Run("a cut does not part them", func(t *testing.T) {
 		l := newLineage(t)
 		l.policy = projection.Policy{Budget: 100, Reserve: -1}
-		l.log.Append(user("u1"), call("1", "f", strings.Repeat("x", 60)), result("1", strings.Repeat("r", 45)))
-		check(t, l.step(nil, user("u2")), "history u2")
+		l.log.Append(user("u1"), call("1", "f", strings.Repeat("x", 60)), result("1", strings.Repeat("r", 45)), assistant("a"))
+		check(t, l.step(nil, user("u2")), "history a", "history u2")
 	})
 }
 
@@ -495,6 +495,59 @@ func TestNewestExchangeIsShortened(t *testing.T) {
 	if !errors.Is(err, projection.ErrBudget) {
 		t.Errorf("a user message over the cap: %v", err)
 	}
+}
+
+// TestNewestExchangeWithMessages: what came with the results does not part them
+// from their calls.
+func TestNewestExchangeWithMessages(t *testing.T) {
+	large := strings.Repeat("x", 2000)
+	call, result := projection.Call("1", "read", "{}"), projection.Result("1", large)
+	for _, c := range []struct {
+		name  string
+		items []projection.Item
+		want  []string
+	}{
+		{"a message behind", []projection.Item{result, user("and be brief")}, []string{"read({})", "x", "and be brief"}},
+		{"two messages behind", []projection.Item{result, user("wait"), user("and be brief")}, []string{"read({})", "x", "wait", "and be brief"}},
+		{"a message before", []projection.Item{user("wait"), result}, []string{"read({})", "wait", "x"}},
+		{"a word of the host behind", []projection.Item{result, projection.Text(projection.Developer, "be brief")}, []string{"read({})", "x", "be brief"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLineage(t)
+			l.policy = projection.Policy{Budget: 300, Reserve: -1}
+			l.step(nil, user("old"))
+			l.step(nil, assistant("older"), call)
+			v := l.step(nil, c.items...)
+			var got []string
+			for _, it := range v.All() {
+				text := it.Text()
+				if it.Kind == projection.ToolResult {
+					if !strings.HasSuffix(text, "[shortened to fit]") {
+						t.Errorf("the result has no mark: %.50q", text)
+					}
+					text = text[:1]
+				}
+				got = append(got, text)
+			}
+			if n := len(got) - len(c.want); n < 0 || !slices.Equal(got[n:], c.want) {
+				t.Errorf("the view ends in %.50q, want %q", got, c.want)
+			}
+			if len(v.Notes) != 1 || v.Tokens > 300 {
+				t.Errorf("%d tokens, notes %q", v.Tokens, v.Notes)
+			}
+		})
+	}
+}
+
+// TestAnsweredExchangeIsHistory: what the model has spoken of since need not be
+// shown.
+func TestAnsweredExchangeIsHistory(t *testing.T) {
+	l := newLineage(t)
+	l.policy = projection.Policy{Budget: 300, Reserve: -1}
+	l.step(nil, user("old"))
+	l.step(nil, projection.Call("1", "read", "{}"), projection.Result("1", strings.Repeat("x", 2000)))
+	v := l.step(nil, assistant("read it"), user("thanks"))
+	check(t, v, "history read it", "history thanks")
 }
 
 func TestNoAnchors(t *testing.T) {

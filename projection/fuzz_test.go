@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -237,6 +238,8 @@ func checkView(t *testing.T, v *projection.View, tok projection.Tokenizer, log *
 		t.Fatalf("inside an epoch the stable prefix changed at byte %d:\n%.200q\n%.200q", i, stable[i:], text[i:])
 	case v.Stable > n || len(v.Breakpoints) > 4:
 		t.Fatalf("stable %d of %d items, breakpoints %v", v.Stable, n, v.Breakpoints)
+	case !shows(newestExchange(log), results):
+		t.Fatalf("the newest tool exchange %v is not in the view", newestExchange(log))
 	case log.Query() != "" && !newest:
 		t.Fatal("the newest user message is not in the view")
 	}
@@ -244,4 +247,28 @@ func checkView(t *testing.T, v *projection.View, tok projection.Tokenizer, log *
 		t.Fatalf("history has %d tokens, its budget is %d", v.History.Tokens, v.History.Budget)
 	}
 	return prefix
+}
+
+// newestExchange returns the ids of the calls that the model made last and that were
+// answered since.
+func newestExchange(log *projection.Log) []string {
+	var answered, ids []string
+	calls := false
+	for _, it := range slices.Backward(log.Slice(0, log.Len())) {
+		switch {
+		case it.Kind == projection.ToolCall && slices.Contains(answered, it.CallID) && !slices.Contains(ids, it.CallID):
+			ids, calls = append(ids, it.CallID), true
+		case it.Kind == projection.ToolCall || it.Kind == projection.Reasoning:
+			calls = true
+		case calls || it.Kind == "" || it.Kind == projection.Message && it.Role == projection.Assistant:
+			return ids
+		case it.Kind == projection.ToolResult:
+			answered = append(answered, it.CallID)
+		}
+	}
+	return ids
+}
+
+func shows(ids []string, results map[string]int) bool {
+	return !slices.ContainsFunc(ids, func(id string) bool { return results[id] == 0 })
 }

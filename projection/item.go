@@ -143,6 +143,11 @@ func (it *Item) AppendText(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
+// outside reports whether the item comes from outside rather than from the model.
+func (it *Item) outside() bool {
+	return it.Kind == ToolResult || it.Kind == Message && it.Role != Assistant
+}
+
 // marker is the byte that stands for the item's author in its canonical bytes.
 func (it *Item) marker() byte {
 	switch it.Kind {

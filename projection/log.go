@@ -105,15 +105,10 @@ func (l *Log) Needs(e *Epoch) (from, user int) {
 	if e != nil {
 		from = min(from, e.From)
 	}
-	// The tool exchange that more items may go on with.
-	last := len(l.items)
-	for last > 0 && l.items[last-1].Kind == ToolResult {
-		last--
+	if calls, came := l.lastCalls(); calls < came { // more items may go on with them
+		from = min(from, calls)
 	}
-	for last > 0 && (l.items[last-1].Kind == ToolCall || l.items[last-1].Kind == Reasoning) {
-		last--
-	}
-	return min(from, last), l.newestUser()
+	return from, l.newestUser()
 }
 
 // userAtMost returns the index of the newest user message at or before i, or -1.
@@ -125,14 +120,31 @@ func (l *Log) userAtMost(i int) int {
 	return l.users[n-1]
 }
 
-// exchange returns the index at which the newest tool exchange begins, Len if
-// the log does not end in a result.
+// exchange returns the index at which the newest tool exchange begins: the calls
+// that the model made last, if results of them are among what came since. It is
+// Len if there is none.
 func (l *Log) exchange() int {
-	n := len(l.items)
-	if n == 0 || l.items[n-1].Kind != ToolResult {
-		return n
+	calls, came := l.lastCalls()
+	for i := came; i < len(l.items); i++ {
+		if l.items[i].Kind == ToolResult && l.mate[i] >= calls {
+			return calls
+		}
 	}
-	return l.exchangeAt(n - 1)
+	return len(l.items)
+}
+
+// lastCalls returns the index at which the calls begin that the model made last,
+// with the reasoning among them, and the index of what came since.
+func (l *Log) lastCalls() (calls, came int) {
+	came = len(l.items)
+	for came > 0 && l.items[came-1].outside() {
+		came--
+	}
+	calls = came
+	for calls > 0 && (l.items[calls-1].Kind == ToolCall || l.items[calls-1].Kind == Reasoning) {
+		calls--
+	}
+	return calls, came
 }
 
 // exchangeAt returns the index at which the tool exchange of item i begins:

@@ -69,7 +69,7 @@ func (a *assembly) mustShow() (must, error) {
 	}
 	var results []int
 	for i := m.begin; i < l.Len(); i++ {
-		if l.halved(i, m.begin) {
+		if i == m.newest || l.halved(i, m.begin) {
 			continue
 		}
 		m.exchange = add(m.exchange, l.Size(i, i+1))
