@@ -10,7 +10,11 @@ import (
 // SpawnOptions are options of [Run.Spawn].
 type SpawnOptions struct {
 	Agent string // of the child; empty: the parent's
-	Log   bool   // the child begins with the parent's log
+	// Log says that the child begins with the parent's log. What the parent has not
+	// committed yet is part of it, in the child's first turn (see [Turn.Given]) so
+	// that it can be replayed and resumed whatever becomes of the parent; layers
+	// learn from it in the parent alone.
+	Log bool
 }
 
 // Spawn begins a child: an execution of its own with the parent's identity, a
@@ -105,7 +109,7 @@ func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 	child.apart, child.older = r.apart, r.older
 	if r.turn != nil { // not stored anywhere yet
 		t := child.openTurn()
-		t.encoded = slices.Clone(r.turn.encoded)
+		t.encoded, t.given = slices.Clone(r.turn.encoded), r.log.Len()-r.start
 		t.fromUser = r.turn.fromUser
 	}
 	return child, nil

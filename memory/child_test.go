@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -312,6 +313,68 @@ func TestFork(t *testing.T) {
 	end(t, run)
 	if err := m.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestParentTurnAtWork: a child that begins with the parent's log sees what the
+// parent has not committed yet, and only the parent learns from it.
+func TestParentTurnAtWork(t *testing.T) {
+	store := mem.New()
+	var mu sync.Mutex
+	learned := make(map[string]int)
+	learner := memory.Define(memory.Spec{ID: "learner"}, memory.Hooks[counter]{
+		Store: func(_ context.Context, in *memory.StoreInput[counter]) (memory.Change[counter], error) {
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range in.New {
+				learned[in.New[i].Text()]++
+			}
+			return memory.Change[counter]{}, nil
+		},
+	})
+	m := newMemory(t, store, nil, learner)
+	run := begin(t, m, memory.Identity{})
+	question := user("question")
+	question.ID = "q"
+	project(t, run, question)
+	children, err := run.Fork(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, idle := children[0], children[1]
+	view := project(t, child, question) // it has that already
+	if got := texts(view); !slices.Equal(got, []string{"history: question"}) {
+		t.Errorf("the child sees %q", got)
+	}
+	commit(t, child, "draft")
+	checkReplay(t, store, child, view)
+	id := child.Execution().ID()
+	for turn, err := range memory.ExecutionTurns(t.Context(), store, id) {
+		if err != nil || turn.Given != 1 || len(turn.Items) != 2 {
+			t.Errorf("the child's turn: %+v, %v", turn, err)
+		}
+	}
+	again, err := newMemory(t, store, nil, learner).Resume(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := texts(project(t, again, user("more"))); !slices.Equal(got, []string{"history: question", "history: draft", "history: more"}) {
+		t.Errorf("resumed, the child sees %q", got)
+	}
+	for _, c := range []*memory.Run{child, idle} {
+		if _, err := c.Return(t.Context(), memory.Result{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for turn := range memory.ExecutionTurns(t.Context(), store, idle.Execution().ID()) {
+		if turn != nil {
+			t.Errorf("a child that did nothing has a turn: %+v", turn)
+		}
+	}
+	commit(t, run, "answer")
+	end(t, run)
+	if diff := cmp.Diff(map[string]int{"question": 1, "draft": 1, "answer": 1}, learned); diff != "" {
+		t.Errorf("learned (-want +got):\n%s", diff)
 	}
 }
 

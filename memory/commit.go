@@ -91,7 +91,7 @@ func (r *Run) learn(ctx context.Context, traced bool) error {
 	if t.learned {
 		return nil
 	}
-	log, added := r.held(), r.log.Slice(r.start, r.log.Len())
+	log, added := r.held(), r.log.Slice(r.start+t.given, r.log.Len())
 	rd := r.round(ctx, traced, hookStore, r.m.slots, func(c *call) (err error) {
 		c.change, err = c.cell.layer.code.store(c.ctx, c.x, c.records, c.state, added, log, t.response)
 		return err
@@ -138,6 +138,7 @@ func (r *Run) appendRecord(b []byte, n int, bare bool) []byte {
 		b = append(field(b, "items"), '[')
 		b = append(b, t.encoded...)
 		b = append(b, ']')
+		b = intField(b, "given", t.given)
 		b = append(field(b, "sizes"), '[')
 		for i := r.start; i < r.log.Len(); i++ {
 			if i > r.start {

@@ -58,7 +58,7 @@ func (r *Run) isSealed() bool {
 // complete runs the hooks of an end: Store for a turn that is not committed,
 // then OnComplete. It does so once, also where ctx ended in between.
 func (r *Run) complete(ctx context.Context, traced bool, outcome Outcome) error {
-	if r.turn != nil && r.turn.empty() {
+	if r.turn != nil && r.idle() {
 		r.turn = nil
 	}
 	if t := r.turn; t != nil {

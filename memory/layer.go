@@ -140,7 +140,7 @@ type StoreInput[S any] struct {
 	Execution *Execution
 	Records   *Records
 	State     S
-	New       []projection.Item // items of this turn: from outside first, then the response
+	New       []projection.Item // items of this turn: from outside first, then the response; of a child, its own
 	Log       []projection.Item // the end of the log, New included; see Hooks
 	Response  *Response         // shared by the layers, not to be modified
 }

@@ -27,6 +27,7 @@ type Turn struct {
 	Tokenizer string                     `json:"tokenizer,omitempty"`
 	Before    int                        `json:"before,omitempty"` // items in the execution's log before this turn's
 	Items     []projection.Item          `json:"items,omitempty"`  // new in the log: from outside first, then the response
+	Given     int                        `json:"given,omitempty"`  // of Items, the first ones, which a child was given uncommitted: they are its parent's
 	Sizes     []int                      `json:"sizes,omitempty"`  // of Items, in tokens
 	View      *ViewRecord                `json:"view,omitempty"`   // nil if nothing was projected
 	Layers    []projection.LayerUse      `json:"layers,omitempty"`

@@ -86,13 +86,18 @@ type Run struct {
 type turn struct {
 	view     *projection.View
 	encoded  []byte    // its items as JSON, with commas
+	given    int       // of its items, the first ones, which are those of the parent's turn at work
 	response *Response // as Commit was given it
 	fromUser bool      // a user message is among its items
 	learned  bool      // its Store hooks have run
 }
 
-// empty says whether there is nothing in the turn to store: what began it failed.
-func (t *turn) empty() bool { return t.view == nil && t.response == nil && len(t.encoded) == 0 }
+// idle says whether there is nothing in the turn at work to store: what began it
+// failed, or a child was given it and did nothing.
+func (r *Run) idle() bool {
+	t := r.turn
+	return t.view == nil && t.response == nil && r.log.Len() == r.start+t.given
+}
 
 func (m *Memory) newRun(id string, who Identity) *Run {
 	r := &Run{
