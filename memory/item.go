@@ -81,7 +81,7 @@ func malformed(it *projection.Item) string {
 		size += len(it.Parts[i].Text) + len(it.Parts[i].Data)
 	}
 	if size > maxItem {
-		return fmt.Sprintf("%d bytes are over %d", size, maxItem)
+		return fmt.Sprintf("%d bytes are over %d: shorten it", size, maxItem)
 	}
 	return ""
 }
@@ -132,10 +132,10 @@ func appendItems(b []byte, items []projection.Item) ([]byte, error) {
 		from := len(b)
 		b = appendItem(b, &items[i])
 		if n := len(b) - from; n > maxItem {
-			return nil, &ItemError{Index: i, Reason: fmt.Sprintf("its encoding of %d bytes is over %d", n, maxItem)}
+			return nil, &ItemError{Index: i, Reason: fmt.Sprintf("its encoding of %d bytes is over %d: shorten it", n, maxItem)}
 		}
 		if len(b) > maxItems {
-			return nil, &ItemError{Index: i, Reason: fmt.Sprintf("the items of the turn are over %d bytes together", maxItems)}
+			return nil, &ItemError{Index: i, Reason: fmt.Sprintf("with it the items of the turn are over %d bytes: shorten it, or commit what comes before it first", maxItems)}
 		}
 	}
 	return b, nil

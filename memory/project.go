@@ -28,6 +28,13 @@ import (
 // items are in the log: call again without them. An item whose ID is already in
 // the turn is not taken again.
 //
+// An item is at most 4,194,304 bytes, and those of a turn, with the response,
+// 4,718,592, as JSON in UTF-8. What is over that is refused, and the error says at
+// which item: shorten that one and call again. Results of parallel calls that are
+// too much together may also go in one by one, each with a Commit of the zero
+// Response behind it: until the last is there, the calls without result are left
+// out of the view.
+//
 // The view and its items are shared and not to be changed.
 func (r *Run) Project(ctx context.Context, items ...projection.Item) (_ *projection.View, err error) {
 	ctx, done, err := r.begin(ctx)
