@@ -90,17 +90,6 @@ func (a *analysis) rareTerm(word string) string {
 	return a.stem(word, true)
 }
 
-// terms yields the terms of a text that is to be found.
-func (a *analysis) terms(text string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for w := range words(text) {
-			if !a.stop(w.text) && !yield(a.term(w.text)) {
-				return
-			}
-		}
-	}
-}
-
 // word is a word of a text.
 type word struct {
 	text    string // in lower case

@@ -78,14 +78,18 @@ func newSegment(a *analysis, docs []Doc) *segment {
 			e.time = d.Time.UnixMilli()
 			e.flags |= flagTimed
 		}
-		if hasTime(d.Text) {
-			e.flags |= flagTime
-		}
 		if isQuestion(d.Text) {
 			e.flags |= flagQuestion
 		}
-		for t := range a.terms(d.Text) {
+		for w := range words(d.Text) {
+			if e.flags&flagTime == 0 && w.tellsTime() {
+				e.flags |= flagTime
+			}
+			if a.stop(w.text) {
+				continue
+			}
 			e.length++
+			t := a.term(w.text)
 			list := lists[t]
 			if n := len(list); n > 0 && list[n-1].doc == uint32(i) {
 				list[n-1].count = min(list[n-1].count+1, maxCount)

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,17 +20,13 @@ var timeWords = set(`today tonight tomorrow yesterday monday tuesday wednesday t
 	week weeks month months year years day days morning afternoon evening night ago last next since soon recently
 	spring summer autumn winter birthday anniversary hour hours christmas easter thanksgiving`)
 
-// hasTime tells whether a text says when something is.
-func hasTime(text string) bool {
-	for w := range words(text) {
-		if timeWords[w.text] || isYear(w.text) || months[w.text] != 0 && w.capital {
-			return true
-		}
-		if n := len(w.text) - 2; n > 0 && n <= 2 && (w.text[n:] == "am" || w.text[n:] == "pm") && number(w.text[:n]) > 0 {
-			return true
-		}
+// tellsTime reports whether a word says when something is.
+func (w word) tellsTime() bool {
+	if timeWords[w.text] || isYear(w.text) || w.capital && months[w.text] != 0 {
+		return true
 	}
-	return false
+	n := len(w.text) - 2
+	return n > 0 && n <= 2 && (w.text[n:] == "am" || w.text[n:] == "pm") && number(w.text[:n]) > 0
 }
 
 // isQuestion tells whether a text asks something.
@@ -118,14 +113,24 @@ func dateWords(list []word, used []bool) []dateWord {
 }
 
 func isYear(w string) bool {
+	if len(w) != 4 {
+		return false
+	}
 	n := number(w)
-	return len(w) == 4 && n >= 1900 && n < 2100
+	return n >= 1900 && n < 2100
 }
 
+// number returns the value of at most four digits, and -1 of any other text.
 func number(w string) int {
-	n, err := strconv.Atoi(w)
-	if err != nil {
+	if len(w) == 0 || len(w) > 4 {
 		return -1
+	}
+	n := 0
+	for i := range len(w) {
+		if w[i] < '0' || w[i] > '9' {
+			return -1
+		}
+		n = 10*n + int(w[i]-'0')
 	}
 	return n
 }
