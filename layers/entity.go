@@ -48,7 +48,7 @@ type Mention struct {
 // What is said again counts as said then.
 //
 // At most 100 mentions of a turn are kept. There is no state; the records are
-// t/<time>-<digest> → what was said in a turn, and an index of the names, by
+// n/d/<time>-<digest> → what was said in a turn, and an index of the names, by
 // which at least the newest 256 mentions of each are found. The indexes of the 64
 // scopes that were used last are kept in memory.
 func Entity(opts *EntityOptions) memory.Layer {

@@ -23,12 +23,15 @@ import (
 // nameIndex is a picture in memory of where names are mentioned, in the records of
 // one scope:
 //
-//	t/<time>-<digest>     the statements of a turn, a [statement] a line
-//	n/s/…, n/head, …      segments of package levels, each a [roll] as JSON
+//	n/d/<time>-<digest>   the statements of a turn, a [statement] a line
+//	n/head, n/s/…, …      segments of package levels, each a [roll] as JSON
 //
 // A turn writes its statements once, however many names they have, and one small
 // segment, which is merged with others when there are many. So what a turn costs
-// does not depend on how many names it has, nor on how many are known.
+// does not depend on how many names it has, nor on how many are known. The newest
+// statements, the head and the newest segment are neighbours: see [levels.Set.Key].
+//
+// Statements of older stores are at t/<time>-<digest>.
 type nameIndex struct {
 	set levels.Set[*roll]
 	// older says whether the scope has mentions as they were kept before there
@@ -38,8 +41,9 @@ type nameIndex struct {
 }
 
 const (
-	turnPrefix  = "t/"
 	rollPrefix  = "n/"
+	turnPrefix  = rollPrefix + "d/"
+	otherPrefix = "t/" // of turns where turnPrefix is not
 	olderPrefix = "m/"
 
 	unknown, absent, present = 0, 1, 2 // of older
@@ -61,7 +65,7 @@ type statement struct {
 
 // roll is a segment: the names that some turns mention, and where.
 type roll struct {
-	Turns []string    `json:"turns"` // keys of their records, below t/
+	Turns []string    `json:"turns"` // keys of their records, without otherPrefix
 	Items []string    `json:"items"` // as itemKey names them
 	Names []rollEntry `json:"names"`
 
@@ -134,10 +138,18 @@ func (r *roll) places(list []place, name int32, shown *shown) []place {
 	at := r.Names[name].At
 	for j := 0; j < len(at); j += 3 {
 		if item := r.Items[at[j]]; !shown.has(item) {
-			list = append(list, place{item, turnPrefix + r.Turns[at[j+1]], int(at[j+2])})
+			list = append(list, place{item, turnRecord(r.Turns[at[j+1]]), int(at[j+2])})
 		}
 	}
 	return list
+}
+
+// turnRecord returns the key of the record of a turn of a roll.
+func turnRecord(turn string) string {
+	if strings.HasPrefix(turn, turnPrefix) {
+		return turn
+	}
+	return otherPrefix + turn
 }
 
 // newest returns the item of the newest mention of a name that is not shown,
@@ -179,7 +191,7 @@ func rollOf(names map[string][]place) *roll {
 		list := newestFirst(names[name])
 		e := rollEntry{Name: name}
 		for _, p := range list[:min(len(list), maxPlace)] {
-			e.At = append(e.At, item(p.item), turn(strings.TrimPrefix(p.record, turnPrefix)), int32(p.line))
+			e.At = append(e.At, item(p.item), turn(strings.TrimPrefix(p.record, otherPrefix)), int32(p.line))
 		}
 		r.Names = append(r.Names, e)
 	}
@@ -244,7 +256,7 @@ func (x *nameIndex) grow(names map[string][]place) ([]storage.Op, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode names: %w", err)
 	}
-	return x.set.Mark(append(ops, storage.Put(levels.Key(level, value), pack.Pack(new([]byte), value)))), nil
+	return x.set.Mark(append(ops, storage.Put(x.set.Key(level, value), pack.Pack(new([]byte), value)))), nil
 }
 
 // card is what is known of a name.

@@ -1,7 +1,7 @@
 // Package levels keeps the segments of an index, records of a store that never
 // change once they are written, and the picture that is made of them in memory.
 //
-//	s/<level>/<name>  a segment; its name is a digest of it
+//	s/<level>/<name>  a segment; its name ends with a digest of it
 //	head              differs after every change
 //	deep              differs after every change of a level above 0
 //
@@ -16,7 +16,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -32,8 +34,33 @@ const (
 	segments = "s/"
 )
 
-// Key returns the key of a segment, relative to the index.
-func Key(level int, record []byte) string { return prefix(level) + digest(record) }
+// Key returns the key that a new segment is given, relative to the index. That of
+// level 0 sorts before all others there: what writers add last stands at one place,
+// behind head, where a store that writes whole pages writes one. The name begins
+// with four digits that count down, then, and starts anew when the level is empty.
+func (s *Set[P]) Key(level int, record []byte) string {
+	if level > 0 {
+		return prefix(level) + digest(record)
+	}
+	next := uint16(math.MaxUint16)
+	for key := range s.Parts {
+		if n, ok := place(key); ok && n <= next {
+			next = max(n, 1) - 1
+		}
+	}
+	return fmt.Sprintf("%s%04x-%s", prefix(level), next, digest(record))
+}
+
+// place returns the number that the name of a segment of level 0 begins with, if it
+// has one: those written before there were any have none.
+func place(key string) (uint16, bool) {
+	name, ok := strings.CutPrefix(key, prefix(0))
+	if !ok || len(name) < 5 || name[4] != '-' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(name[:4], 16, 16)
+	return uint16(n), err == nil
+}
 
 func prefix(level int) string { return segments + string(rune('0'+level)) + "/" }
 

@@ -61,7 +61,7 @@ func (w *writer) add(t *testing.T) {
 			ops = append(ops, storage.Remove(key))
 		}
 	}
-	ops = w.set.Mark(append(ops, storage.Put(levels.Key(level, value), value)))
+	ops = w.set.Mark(append(ops, storage.Put(w.set.Key(level, value), value)))
 	w.set.RUnlock()
 	if err := w.scope.Apply(t.Context(), ops...); err != nil {
 		t.Fatal(err)
@@ -171,6 +171,36 @@ func TestCost(t *testing.T) {
 		if reads > want.most {
 			t.Errorf("after a change of %s: %d reads, want at most %d", want.what, reads, want.most)
 		}
+	}
+}
+
+// TestKey pins that what is added last stands first in the store, behind head.
+func TestKey(t *testing.T) {
+	scope := storage.Scope(mem.New(), "_numbers")
+	set, _ := newSet()
+	w := &writer{set: set, scope: scope}
+	merges, level0 := 0, 0
+	for range 30 {
+		w.add(t)
+		var keys []string
+		for key, err := range scope.List(t.Context(), "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys = append(keys, key)
+		}
+		first := keys[slices.Index(keys, "head")+1]
+		if levels.Level(first) > 0 {
+			merges++
+			continue
+		}
+		level0++
+		if value, err := scope.Get(t.Context(), first); err != nil || !slices.Equal(value, []byte{w.next - 1}) {
+			t.Errorf("after %d: %s is %v, %v", w.next, first, value, err)
+		}
+	}
+	if merges == 0 || level0 == 0 {
+		t.Errorf("%d merges and %d additions to level 0", merges, level0)
 	}
 }
 

@@ -168,16 +168,16 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 			break
 		}
 	}
-	return ix.set.Mark(put(ops, s)), nil
+	return ix.set.Mark(ix.put(ops, s)), nil
 }
 
 // put adds to ops the one that stores a segment, unless it is empty.
-func put(ops []storage.Op, s *segment) []storage.Op {
+func (ix *Index) put(ops []storage.Op, s *segment) []storage.Op {
 	if len(s.docs) == 0 {
 		return ops
 	}
 	record := s.encode()
-	return append(ops, storage.Put(levels.Key(s.level(), record), pack.Pack(new([]byte), record)))
+	return append(ops, storage.Put(ix.set.Key(s.level(), record), pack.Pack(new([]byte), record)))
 }
 
 // Delete returns the operations that take documents out, text and postings, in
@@ -247,7 +247,7 @@ func (ix *Index) replace(ctx context.Context, r storage.Reader, ids []string, do
 			small = append(small, parts[0])
 			continue
 		}
-		ops = put(ops, merge(parts, drop))
+		ops = ix.put(ops, merge(parts, drop))
 	}
 	more, err := readSegments(ctx, r, rest, maxMerged)
 	if err != nil {
@@ -261,7 +261,7 @@ func (ix *Index) replace(ctx context.Context, r storage.Reader, ids []string, do
 	if len(small) > 0 {
 		s = merge(append([]*segment{merge(small, drop)}, s), nil)
 	}
-	return ix.set.Mark(put(ops, s)), nil
+	return ix.set.Mark(ix.put(ops, s)), nil
 }
 
 // Has tells whether the index has a document.

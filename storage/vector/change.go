@@ -96,7 +96,7 @@ func (ix *Index) change(ctx context.Context, r storage.Reader, entries func(*pic
 	var ops []storage.Op
 	for len(list) >= 2*ix.most() {
 		s := ix.segment(list[:ix.most()])
-		ops = put(ops, s, ix.level(s.weight()))
+		ops = ix.put(ops, s, ix.level(s.weight()))
 		list = list[ix.most():]
 	}
 	return ix.grow(ctx, r, ops, ix.segment(list))
@@ -163,12 +163,12 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 		level = max(level+1, ix.level(s.weight()))
 		merged = true
 	}
-	ops = put(ops, s, level)
+	ops = ix.put(ops, s, level)
 	if key := ix.wasteful(); key != "" && !merged {
 		parts, err := ix.segments(ctx, r, []string{key})
 		if err == nil {
 			s := ix.merge(parts, before)
-			ops = put(append(ops, storage.Remove(key)), s, ix.level(s.weight()))
+			ops = ix.put(append(ops, storage.Remove(key)), s, ix.level(s.weight()))
 		} else if !errors.Is(err, storage.ErrNotFound) {
 			return nil, err
 		}
@@ -177,12 +177,12 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 }
 
 // put adds to ops the one that stores a segment, unless it is empty.
-func put(ops []storage.Op, s *segment, level int) []storage.Op {
+func (ix *Index) put(ops []storage.Op, s *segment, level int) []storage.Op {
 	if len(s.entries) == 0 {
 		return ops
 	}
 	record := s.encode()
-	return append(ops, storage.Put(levels.Key(level, record), record))
+	return append(ops, storage.Put(ix.set.Key(level, record), record))
 }
 
 // keys returns the segments of a level, sorted, and what they weigh.

@@ -149,5 +149,5 @@ func (ix *Index) rewritten(ctx context.Context, r storage.Reader, keys []string)
 	for _, key := range keys {
 		ops = append(ops, storage.Remove(key))
 	}
-	return ix.set.Mark(put(ops, ix.merge(parts, math.MaxInt64), levels.Levels-1)), nil
+	return ix.set.Mark(ix.put(ops, ix.merge(parts, math.MaxInt64), levels.Levels-1)), nil
 }

@@ -60,7 +60,7 @@ func TestWrittenAlike(t *testing.T) {
 	ix, scope := open(t, 3)
 	ops := must(ix.Upsert(t.Context(), scope, vector.Point{ID: "ab", Vector: []float32{1, 2, 2}}, vector.Point{ID: "ac", Vector: []float32{0, 0, -5}}))(t)
 	got := fmt.Sprintf("%s %x", ops[0].Key, ops[0].Value)
-	const want = "s/0/c9fcd2a230cbf533cd5126db 01056d6f64656c0302000261620157dba7880101630111858b56cd7b6aedaa1a7ec5a0361f9cce001b11"
+	const want = "s/0/ffff-c9fcd2a230cbf533cd5126db 01056d6f64656c0302000261620157dba7880101630111858b56cd7b6aedaa1a7ec5a0361f9cce001b11"
 	if got != want {
 		t.Errorf("wrote\n%s, want\n%s", got, want)
 	}
