@@ -66,7 +66,7 @@ func Entity(opts *EntityOptions) memory.Layer {
 	e.names.make = newNameIndex
 	spec := override(memory.Spec{
 		ID: "entity", Slot: memory.SlotEntity, Scope: memory.ScopeResource,
-		Budget: projection.Exactly(600), Placement: projection.Live, Format: 1,
+		Budget: projection.Between(0, 600), Placement: projection.Live, Format: 1,
 	}, e.Spec)
 	hooks := memory.Hooks[struct{}]{Recall: e.recall, Store: e.store}
 	if e.Extract != nil {

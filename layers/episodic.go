@@ -81,7 +81,7 @@ func Episodic(opts *EpisodicOptions) memory.Layer {
 	e.indexes = newIndexes(search.Options{Language: e.Language})
 	spec := override(memory.Spec{
 		ID: "episodic", Slot: memory.SlotEpisodic, Scope: memory.ScopeResource,
-		Budget: projection.Exactly(800), Placement: projection.Live, Format: 1,
+		Budget: projection.Between(0, 800), Placement: projection.Live, Format: 1,
 	}, e.Spec)
 	return memory.Define(spec, memory.Hooks[episodes]{
 		Recall:     e.recall,

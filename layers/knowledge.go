@@ -82,7 +82,7 @@ func Knowledge(store KnowledgeStore, opts *KnowledgeOptions) []memory.Layer {
 	}
 	budget := func(given projection.Budget, most int) projection.Budget {
 		if given == (projection.Budget{}) {
-			return projection.Exactly(most)
+			return projection.Between(0, most)
 		}
 		return given
 	}

@@ -178,6 +178,12 @@ func TestDefaults(t *testing.T) {
 	if got := l.Spec(); got != want {
 		t.Errorf("spec = %+v, want %+v", got, want)
 	}
+	for _, budget := range []projection.Budget{projection.Exactly(0), projection.Automatic()} {
+		l := layers.Entity(&layers.EntityOptions{Spec: memory.Spec{Budget: budget}})
+		if got := l.Spec().Budget; got != budget {
+			t.Errorf("budget %+v, want %+v", got, budget)
+		}
+	}
 }
 
 func TestNothingToSay(t *testing.T) {

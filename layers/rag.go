@@ -72,7 +72,7 @@ func RAG(store storage.Adapter, opts *RAGOptions) memory.Layer {
 	}
 	r.spec = override(memory.Spec{
 		ID: "rag", Slot: memory.SlotRAG, Scope: memory.ScopeGlobal,
-		Budget: projection.Exactly(2000), Placement: projection.Live, Format: 1,
+		Budget: projection.Between(0, 2000), Placement: projection.Live, Format: 1,
 	}, r.Spec)
 	return memory.Define(r.spec, memory.Hooks[struct{}]{
 		Init: func(_ context.Context, in *memory.InitInput[struct{}]) (struct{}, error) {

@@ -77,7 +77,7 @@ func SemanticRecall(opts *SemanticRecallOptions) memory.Layer {
 	}
 	spec := override(memory.Spec{
 		ID: "semantic-recall", Slot: memory.SlotSemanticRecall, Scope: memory.ScopeResource,
-		Budget: projection.Exactly(1500), Placement: projection.Live, Format: 1,
+		Budget: projection.Between(0, 1500), Placement: projection.Live, Format: 1,
 	}, r.Spec)
 	hooks := memory.Hooks[struct{}]{
 		Recall: r.recall,

@@ -154,7 +154,8 @@ func (r *Run) allocate() {
 			})
 		}
 	}
-	a := projection.Allocate(r.m.opts.Policy.Cap(), r.m.head.Size(), 0, budgets)
+	// It cannot fail: New has found that the exact budgets of all layers fit.
+	a, _ := projection.Allocate(r.m.opts.Policy.Cap(), r.m.head.Size(), 0, budgets)
 	for i := range r.contribs {
 		r.contribs[i].Budget = a.Layers[i]
 	}

@@ -252,10 +252,8 @@ func (l *Layer) faults() []error {
 	if s.Format < 0 {
 		fault("format %d is negative", s.Format)
 	}
-	if b := s.Budget; b.Min < 0 || b.Max < 0 {
-		fault("budget {%d,%d} is negative", b.Min, b.Max)
-	} else if b.Max > 0 && b.Min > b.Max {
-		fault("budget minimum %d is over its maximum %d", b.Min, b.Max)
+	if err := s.Budget.Validate(); err != nil {
+		errs = append(errs, err)
 	}
 	if l.has == [hookCount]bool{} && len(l.tools) == 0 {
 		fault("no hooks")

@@ -241,7 +241,7 @@ func testLongRun(t *testing.T, policy projection.Policy, seed uint64) {
 		run: begin(t, m, memory.Identity{Thread: "a"}), log: projection.NewLog(projection.Estimate{}),
 		views: make(map[[2]any][]byte), seen: s,
 	}
-	l.layer = projection.Contribution{Layer: "a", Budget: projection.Allocate(policy.Cap(), 0, 0, []projection.Budget{projection.Exactly(60)}).Layers[0]}
+	l.layer = projection.Contribution{Layer: "a", Budget: 60}
 	for i := range 250 {
 		l.turn()
 		switch {

@@ -177,6 +177,7 @@ func New(store storage.Adapter, layers []Layer, opts *Options) (*Memory, error) 
 		fault(fmt.Errorf("new memory: %w", err))
 	}
 	system := m.fixed("system", m.opts.System, fault)
+	m.checkBudgets(system, fault)
 	m.tail = m.fixed("tail", m.opts.Tail, fault)
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -202,6 +203,26 @@ func (m *Memory) fillDefaults() {
 	}
 	if m.newID = m.opts.NewID; m.newID == nil {
 		m.newID = func() string { return uuid.Must(uuid.NewV7()).String() }
+	}
+}
+
+// checkBudgets finds out whether the exact budgets of all layers fit, and so those
+// of the layers that a run has.
+func (m *Memory) checkBudgets(system []projection.Item, fault func(error)) {
+	if m.opts.Policy.Validate() != nil {
+		return
+	}
+	budgets := make([]projection.Budget, len(m.layers))
+	for i := range m.layers {
+		if m.layers[i].has[hookRecall] {
+			budgets[i] = m.layers[i].spec.Budget
+		}
+	}
+	_, err := projection.Allocate(m.opts.Policy.Cap(), projection.NewHead(m.tokenizer, system, "").Size(), 0, budgets)
+	var short *projection.AllocationError
+	if errors.As(err, &short) {
+		fault(fmt.Errorf("layer %s: budget of exactly %d tokens: %d are left of the policy's: %w",
+			m.layers[short.Index].spec.ID, short.Want, short.Left, projection.ErrBudget))
 	}
 }
 

@@ -53,12 +53,45 @@ func TestNewFaults(t *testing.T) {
 	for _, want := range []string{
 		"has no atomic batches", "has no versions", "layer #1: ID is empty", `layer Upper Case: ID "Upper Case"`, "layer twice: ID is used twice",
 		"layer slot: slot -1", `layer scope: scope "galaxy"`, `layer place: placement "roof"`, "layer minmax: budget minimum 5 is over its maximum 2",
-		"layer negative: budget {0,-1}", "layer nothing: no hooks", `tool "a b"`, `tool "tools_x" is also one of layer tools`, "over 64 bytes",
+		"layer negative: budget of exactly -1", "layer nothing: no hooks", `tool "a b"`, `tool "tools_x" is also one of layer tools`, "over 64 bytes",
 		"not made by Define", "summarize needs", "uncached factor NaN", "KeepTurns -1", "Parallel -1", `kind "poem"`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
 		}
+	}
+}
+
+// TestExactBudgets: a layer gets exactly what it is to get, or New says why not.
+func TestExactBudgets(t *testing.T) {
+	given := make(map[string]int)
+	layer := func(id string, budget projection.Budget) memory.Layer {
+		return memory.Define(memory.Spec{ID: id, Budget: budget}, memory.Hooks[counter]{
+			Recall: func(_ context.Context, in *memory.RecallInput[counter]) (memory.Recalled[counter], error) {
+				given[id] = in.Budget
+				return memory.Recalled[counter]{Text: id}, nil
+			},
+		})
+	}
+	opts := options()
+	opts.Policy = projection.Policy{Budget: 700, Reserve: -1}
+	opts.System = []projection.Item{projection.Text(projection.System, strings.Repeat("x", 200))} // 50 tokens and 4
+	run := begin(t, newMemory(t, mem.New(), opts,
+		layer("none", projection.Exactly(0)), layer("fifty", projection.Exactly(50)), layer("much", projection.Between(0, 5000)), layer("auto", projection.Automatic()),
+	), memory.Identity{})
+	view := project(t, run, user("hello"))
+	if want := map[string]int{"none": 0, "fifty": 50, "much": 178, "auto": 179}; !cmp.Equal(given, want) {
+		t.Errorf("budgets %v, want %v", given, want)
+	}
+	for _, text := range texts(view) {
+		if strings.Contains(text, "<none>") {
+			t.Errorf("a layer that gets nothing shows %q", text)
+		}
+	}
+	end(t, run)
+	_, err := memory.New(mem.New(), []memory.Layer{layer("a", projection.Exactly(600)), layer("b", projection.Automatic()), layer("c", projection.Exactly(50))}, opts)
+	if want := "layer c: budget of exactly 50 tokens: 46 are left of the policy's: prompt over budget"; err == nil || err.Error() != want || !errors.Is(err, projection.ErrBudget) {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

@@ -1,19 +1,50 @@
 package projection
 
-import "math/bits"
+import (
+	"fmt"
+	"math/bits"
+)
 
-// Budget says how many tokens a layer may fill. The zero value is automatic:
-// an equal share of what the bounded layers leave.
+// Budget says how many tokens a layer may fill. The zero value says nothing: it
+// stands for a ready layer's own default, and is automatic otherwise.
 type Budget struct {
-	Min int `json:"min,omitempty"` // given first
-	Max int `json:"max,omitempty"` // never exceeded; 0 means unbounded
+	kind     budgetKind
+	min, max int
 }
 
-// Exactly returns the budget of n tokens: none guaranteed, never more than n.
-func Exactly(n int) Budget { return Budget{Max: n} }
+type budgetKind uint8
 
-// Between returns the budget that is given at least lo and at most hi tokens.
-func Between(lo, hi int) Budget { return Budget{Min: lo, Max: hi} }
+const (
+	unsaid budgetKind = iota
+	automatic
+	exactly
+	between
+)
+
+// Automatic returns the budget that is an equal share of what the bounded layers
+// leave.
+func Automatic() Budget { return Budget{kind: automatic} }
+
+// Exactly returns the budget of n tokens: all of them, or [Allocate] fails. With 0
+// the layer shows nothing.
+func Exactly(n int) Budget { return Budget{exactly, n, n} }
+
+// Between returns the budget that is given at least lo tokens, or its share where
+// the minimums of all do not fit, and at most hi.
+func Between(lo, hi int) Budget { return Budget{between, lo, hi} }
+
+// Validate reports what is wrong with the budget.
+func (b Budget) Validate() error {
+	switch {
+	case b.kind == exactly && b.max < 0:
+		return fmt.Errorf("budget of exactly %d tokens is negative", b.max)
+	case b.min < 0:
+		return fmt.Errorf("budget minimum %d is negative", b.min)
+	case b.min > b.max:
+		return fmt.Errorf("budget minimum %d is over its maximum %d", b.min, b.max)
+	}
+	return nil
+}
 
 // Allocation is what [Allocate] gives.
 type Allocation struct {
@@ -22,60 +53,91 @@ type Allocation struct {
 	History   int   // set aside for history; what layers leave unused comes on top
 }
 
+// AllocationError says that the exact budgets exceed what is available. Raise the
+// total, or ask for less.
+type AllocationError struct {
+	Index int // of the first layer that does not get what it must, in the order given
+	Want  int // tokens that it must get
+	Left  int // tokens that those before it leave
+}
+
+func (e *AllocationError) Error() string {
+	return fmt.Sprintf("allocate budgets: %v: layer %d is to get exactly %d tokens, and %d are left", ErrBudget, e.Index+1, e.Want, e.Left)
+}
+
+// Is reports that the error is [ErrBudget].
+func (e *AllocationError) Is(target error) bool { return target == ErrBudget }
+
 // Allocate divides total tokens among layers and history. What is available is
-// total − reserve − system. Minimums come first; if they exceed what is
-// available, all are scaled by one factor and history gets nothing. Of the
-// rest, 60 % is the layers' pool and 40 % is set aside for history. Bounded
+// total − reserve − system. Exact budgets come first; if they exceed what is
+// available, the error is an [*AllocationError]. Minimums come next; if they
+// exceed what is left, all are scaled by one factor and history gets nothing. Of
+// the rest, 60 % is the layers' pool and 40 % is set aside for history. Bounded
 // layers share the pool by headroom (max − given), or half of it where there
-// are unbounded layers, never above their headroom; the unbounded ones split
+// are automatic layers, never above their headroom; the automatic ones split
 // the rest of the pool. What no layer can take goes to history.
-func Allocate(total, system, reserve int, layers []Budget) Allocation {
+func Allocate(total, system, reserve int, layers []Budget) (Allocation, error) {
 	a := Allocation{Layers: make([]int, len(layers))}
 	a.Available = max(total-max(reserve, 0)-max(system, 0), 0)
-	mins := 0
-	for _, l := range layers {
-		mins = add(mins, max(l.Min, 0))
-	}
-	if mins > a.Available {
-		for i, l := range layers {
-			a.Layers[i] = mulDiv(a.Available, max(l.Min, 0), mins)
-		}
-		return a
-	}
-	rest := a.Available - mins
-	pool := mulDiv(rest, 6, 10)
-	headroom, unbounded := 0, 0
+	rest := a.Available
 	for i, l := range layers {
-		a.Layers[i] = max(l.Min, 0)
-		if l.Max <= 0 {
-			unbounded++
-		} else {
-			headroom = add(headroom, max(l.Max-a.Layers[i], 0))
+		if l.kind == exactly {
+			if l.max > rest {
+				return Allocation{}, &AllocationError{Index: i, Want: l.max, Left: rest}
+			}
+			a.Layers[i] = max(l.max, 0)
+			rest -= a.Layers[i]
 		}
 	}
+	mins, headroom, unbounded := 0, 0, 0
+	for _, l := range layers {
+		switch l.kind {
+		case between:
+			mins = add(mins, max(l.min, 0))
+			headroom = add(headroom, l.headroom())
+		case unsaid, automatic:
+			unbounded++
+		}
+	}
+	if mins > rest {
+		for i, l := range layers {
+			if l.kind == between {
+				a.Layers[i] = mulDiv(rest, max(l.min, 0), mins)
+			}
+		}
+		return a, nil
+	}
+	rest -= mins
+	pool := mulDiv(rest, 6, 10)
 	shared := pool
 	if unbounded > 0 {
 		shared = pool / 2
 	}
 	left := pool
 	for i, l := range layers {
-		if h := max(l.Max-a.Layers[i], 0); l.Max > 0 && h > 0 {
+		if l.kind != between {
+			continue
+		}
+		a.Layers[i] = max(l.min, 0)
+		if h := l.headroom(); h > 0 {
 			n := min(mulDiv(shared, h, headroom), h)
 			a.Layers[i] += n
 			left -= n
 		}
 	}
 	for i, l := range layers {
-		if l.Max <= 0 {
-			n := (left + unbounded - 1) / unbounded // the first ones take the odd tokens
-			a.Layers[i] += n
-			left -= n
+		if l.kind == unsaid || l.kind == automatic {
+			a.Layers[i] = (left + unbounded - 1) / unbounded // the first ones take the odd tokens
+			left -= a.Layers[i]
 			unbounded--
 		}
 	}
 	a.History = rest - pool + left
-	return a
+	return a, nil
 }
+
+// headroom is what a budget may be given beside its minimum.
+func (b Budget) headroom() int { return max(b.max-max(b.min, 0), 0) }
 
 // mulDiv returns a × b / c, rounded down, without overflow, for b ≤ c.
 func mulDiv(a, b, c int) int {

@@ -1,6 +1,7 @@
 package projection_test
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 func TestAllocate(t *testing.T) {
 	auto := projection.Budget{}
+	automatic, exactly, between := projection.Automatic, projection.Exactly, projection.Between
 	for _, c := range []struct {
 		name                   string
 		total, system, reserve int
@@ -23,18 +25,54 @@ func TestAllocate(t *testing.T) {
 		{"two auto", 10_000, 0, 0, []projection.Budget{auto, auto}, projection.Allocation{Available: 10_000, Layers: []int{3000, 3000}, History: 4000}},
 		{"three auto split exactly", 10_001, 0, 0, []projection.Budget{auto, auto, auto}, projection.Allocation{Available: 10_001, Layers: []int{2000, 2000, 2000}, History: 4001}},
 		{"range", 10_000, 1000, 1000, []projection.Budget{projection.Between(100, 5000)}, projection.Allocation{Available: 8000, Layers: []int{4840}, History: 3160}},
-		{"exact", 10_000, 0, 0, []projection.Budget{projection.Exactly(500)}, projection.Allocation{Available: 10_000, Layers: []int{500}, History: 9500}},
-		{"exact beside auto", 10_000, 0, 0, []projection.Budget{projection.Exactly(500), auto}, projection.Allocation{Available: 10_000, Layers: []int{500, 5500}, History: 4000}},
-		{"bounded share half the pool", 10_000, 0, 0, []projection.Budget{projection.Exactly(6000), projection.Exactly(3000), auto}, projection.Allocation{Available: 10_000, Layers: []int{2000, 1000, 3000}, History: 4000}},
-		{"minimums over what is available", 1000, 0, 0, []projection.Budget{projection.Between(900, 1000), projection.Between(600, 700)}, projection.Allocation{Available: 1000, Layers: []int{600, 400}, History: 0}},
-		{"minimum without bound", 10_000, 0, 0, []projection.Budget{{Min: 1000}}, projection.Allocation{Available: 10_000, Layers: []int{6400}, History: 3600}},
-		{"nothing available", 100, 80, 30, []projection.Budget{auto, projection.Exactly(5)}, projection.Allocation{Layers: []int{0, 0}}},
+		{"automatic is its own value", 10_000, 0, 0, []projection.Budget{automatic(), auto}, projection.Allocation{Available: 10_000, Layers: []int{3000, 3000}, History: 4000}},
+		{"exact", 10_000, 0, 0, []projection.Budget{exactly(500)}, projection.Allocation{Available: 10_000, Layers: []int{500}, History: 9500}},
+		{"exactly nothing", 10_000, 0, 0, []projection.Budget{exactly(0), between(0, 0), auto}, projection.Allocation{Available: 10_000, Layers: []int{0, 0, 6000}, History: 4000}},
+		{"exact beside auto", 10_000, 0, 0, []projection.Budget{exactly(500), auto}, projection.Allocation{Available: 10_000, Layers: []int{500, 5700}, History: 3800}},
+		{"exact beside a large one", 700, 0, 0, []projection.Budget{between(0, 5000), exactly(50)}, projection.Allocation{Available: 700, Layers: []int{390, 50}, History: 260}},
+		{"exact before minimums", 700, 0, 0, []projection.Budget{between(900, 900), exactly(50)}, projection.Allocation{Available: 700, Layers: []int{650, 50}}},
+		{"exactly all", 700, 0, 0, []projection.Budget{auto, exactly(650), exactly(50)}, projection.Allocation{Available: 700, Layers: []int{0, 650, 50}}},
+		{"bounded share half the pool", 10_000, 0, 0, []projection.Budget{between(0, 6000), between(0, 3000), auto}, projection.Allocation{Available: 10_000, Layers: []int{2000, 1000, 3000}, History: 4000}},
+		{"minimums over what is available", 1000, 0, 0, []projection.Budget{between(900, 1000), between(600, 700)}, projection.Allocation{Available: 1000, Layers: []int{600, 400}, History: 0}},
+		{"nothing available", 100, 80, 30, []projection.Budget{auto, between(1, 5), exactly(0)}, projection.Allocation{Layers: []int{0, 0, 0}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, projection.Allocate(c.total, c.system, c.reserve, c.layers)); diff != "" {
-				t.Error(diff)
+			got, err := projection.Allocate(c.total, c.system, c.reserve, c.layers)
+			if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+				t.Error(diff, err)
 			}
 		})
+	}
+}
+
+func TestAllocateExactlyOrNot(t *testing.T) {
+	_, err := projection.Allocate(1000, 200, 100, []projection.Budget{projection.Exactly(660), {}, projection.Exactly(50), projection.Exactly(10)})
+	var short *projection.AllocationError
+	if !errors.As(err, &short) || *short != (projection.AllocationError{Index: 2, Want: 50, Left: 40}) || !errors.Is(err, projection.ErrBudget) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBudgetValidate(t *testing.T) {
+	for _, c := range []struct {
+		budget projection.Budget
+		want   string
+	}{
+		{projection.Budget{}, ""},
+		{projection.Automatic(), ""},
+		{projection.Exactly(0), ""},
+		{projection.Exactly(-1), "budget of exactly -1 tokens is negative"},
+		{projection.Between(0, 0), ""},
+		{projection.Between(-1, 5), "budget minimum -1 is negative"},
+		{projection.Between(5, 2), "budget minimum 5 is over its maximum 2"},
+	} {
+		got := ""
+		if err := c.budget.Validate(); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%+v: got %q, want %q", c.budget, got, c.want)
+		}
 	}
 }
 
@@ -42,26 +80,37 @@ func TestAllocateGivesOutWhatThereIs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
 		layers := make([]projection.Budget, r.IntN(6))
+		most, exact, mins := make([]int, len(layers)), 0, 0
 		for i := range layers {
-			if r.IntN(3) > 0 {
+			most[i] = math.MaxInt
+			switch r.IntN(4) {
+			case 0:
+				most[i] = r.IntN(1 << r.IntN(40))
+				exact += most[i]
+				layers[i] = projection.Exactly(most[i])
+			case 1, 2:
 				lo := r.IntN(1 << r.IntN(40))
-				layers[i] = projection.Between(lo, lo+r.IntN(1<<r.IntN(40)))
+				most[i] = lo + r.IntN(1<<r.IntN(40))
+				mins += lo
+				layers[i] = projection.Between(lo, most[i])
 			}
 		}
 		total := r.IntN(1 << r.IntN(40))
-		a := projection.Allocate(total, r.IntN(100), r.IntN(100), layers)
+		a, err := projection.Allocate(total, r.IntN(100), r.IntN(100), layers)
+		if (err != nil) != (exact > a.Available) {
+			t.Fatalf("allocated %v of %d to %v: %v", a, total, layers, err)
+		}
+		if err != nil {
+			continue
+		}
 		sum := a.History
 		for i, n := range a.Layers {
 			sum += n
-			if n < 0 || layers[i].Max > 0 && n > layers[i].Max {
+			if n < 0 || n > most[i] {
 				t.Fatalf("layer %d of %v got %d", i, layers, n)
 			}
 		}
-		mins := 0
-		for _, l := range layers {
-			mins += l.Min
-		}
-		if a.History < 0 || sum > a.Available || mins <= a.Available && sum != a.Available {
+		if a.History < 0 || sum > a.Available || exact+mins <= a.Available && sum != a.Available {
 			t.Fatalf("allocated %v of %d to %v", a, total, layers)
 		}
 	}

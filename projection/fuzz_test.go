@@ -146,7 +146,9 @@ func FuzzAssemble(f *testing.F) {
 			layers[i].Layer = fmt.Sprint("l", i)
 			layers[i].Placement = []projection.Placement{projection.Auto, projection.Auto, projection.Anchor, projection.Live}[p.next(4)]
 			layers[i].Required = p.next(6) == 5
-			budgets[i] = projection.Budget{Min: p.next(50), Max: p.next(3) * 400}
+			if lo, hi := p.next(50), p.next(3)*400; lo <= hi {
+				budgets[i] = projection.Between(lo, hi)
+			}
 			if p.next(3) == 2 {
 				layers[i].Delta = func(_, now string) (string, bool) { return now[:min(3, len(now))], true }
 			}
@@ -161,7 +163,10 @@ func FuzzAssemble(f *testing.F) {
 				log.Append(p.item())
 				fresh++
 			}
-			alloc := projection.Allocate(policy.Cap(), head.Size(), 0, budgets)
+			alloc, err := projection.Allocate(policy.Cap(), head.Size(), 0, budgets)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for i := range layers {
 				layers[i].Budget = alloc.Layers[i]
 				layers[i].Failed = p.next(9) == 8
