@@ -63,7 +63,8 @@ type Source struct {
 	Event *Event `json:"event,omitempty"` // nil for a record
 }
 
-// LeftOut is what did not get into a prompt.
+// LeftOut is what did not get into a prompt. Of a layer whose Recall failed, Reason
+// also says what it has in the prompt all the same.
 type LeftOut struct {
 	Layer  string `json:"layer,omitempty"` // empty: history
 	Items  int    `json:"items,omitempty"`
@@ -263,6 +264,9 @@ func (t *Turn) leftOut() []LeftOut {
 		reason := h.Note
 		if h.Status != StatusOK {
 			reason = fmt.Sprintf("recall %s: %s", h.Status, cmp.Or(h.Error, h.Note))
+			if shown := inPrompt(layerUse(t.Layers, h.Layer)); shown != "" {
+				reason += "; " + shown
+			}
 		}
 		out = append(out, LeftOut{Layer: h.Layer, Reason: reason})
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage/mem"
@@ -90,4 +92,64 @@ func TestDroppedCountsTheWholeThread(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestExplainFailedRecall: what a layer whose Recall fails has in the prompt all the
+// same is in the report, in the record and in what Explain says.
+func TestExplainFailedRecall(t *testing.T) {
+	var fail error
+	turns := 0
+	recall := func(id string, placement projection.Placement, change memory.Change[counter]) memory.Layer {
+		return memory.Define(memory.Spec{ID: id, Placement: placement}, memory.Hooks[counter]{
+			Recall: func(context.Context, *memory.RecallInput[counter]) (memory.Recalled[counter], error) {
+				if id == "late" {
+					return memory.Recalled[counter]{Text: "fine", Change: change}, nil
+				}
+				return memory.Recalled[counter]{Text: "fine"}, fail
+			},
+		})
+	}
+	unkeyed := memory.Change[counter]{}.Put("", nil) // which no store takes
+	store := mem.New()
+	m := newMemory(t, store, nil,
+		recall("anchored", projection.Anchor, memory.Change[counter]{}), recall("live", projection.Live, memory.Change[counter]{}), recall("late", projection.Live, unkeyed))
+	run := begin(t, m, memory.Identity{})
+	turn := func() (notes []string, left []memory.LeftOut) {
+		t.Helper()
+		turns++
+		project(t, run, user("hello"))
+		for _, h := range run.Report().Hooks {
+			notes = append(notes, strings.TrimSuffix(h.Layer+": "+h.Note, ": "))
+		}
+		commit(t, run)
+		x, err := memory.Explain(t.Context(), store, run.Execution().ID(), turns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return notes, x.LeftOut
+	}
+	const inPrompt, change = "1 items of 9 tokens of it are in the prompt", "recall error: change: "
+	turn()
+	fail = errHook
+	notes, left := turn()
+	if diff := cmp.Diff([]string{
+		"anchored: the layer contributes nothing new this turn; 1 items of 11 tokens of it are in the prompt",
+		"live: the layer contributes nothing new this turn",
+		"late: " + inPrompt,
+	}, notes); diff != "" {
+		t.Error(diff)
+	}
+	for i := range left {
+		if at := strings.Index(left[i].Reason, "; "); left[i].Layer == "late" && at > 0 && strings.HasPrefix(left[i].Reason, change) {
+			left[i].Reason = change + left[i].Reason[at:]
+		}
+	}
+	if diff := cmp.Diff([]memory.LeftOut{
+		{Layer: "anchored", Reason: "recall error: it broke; 1 items of 11 tokens of it are in the prompt"},
+		{Layer: "live", Reason: "recall error: it broke"},
+		{Layer: "late", Reason: change + "; " + inPrompt},
+	}, left); diff != "" {
+		t.Error(diff)
+	}
+	end(t, run)
 }

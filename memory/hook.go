@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
@@ -38,7 +39,7 @@ var hooks = [hookCount]struct {
 }{
 	hookInit:     {"init", 10 * time.Second, func(t *Timeouts) time.Duration { return t.Init }, "begin fails, or the layer is disabled"},
 	hookAppend:   {"append", 5 * time.Second, func(t *Timeouts) time.Duration { return t.Append }, "items pass unchanged"},
-	hookRecall:   {"recall", 5 * time.Second, func(t *Timeouts) time.Duration { return t.Recall }, "the layer contributes nothing this turn"},
+	hookRecall:   {"recall", 5 * time.Second, func(t *Timeouts) time.Duration { return t.Recall }, "the layer contributes nothing new this turn"},
 	hookStore:    {"store", 30 * time.Second, func(t *Timeouts) time.Duration { return t.Store }, "the layer changes nothing"},
 	hookSpawn:    {"on-spawn", 10 * time.Second, func(t *Timeouts) time.Duration { return t.OnSpawn }, "the layer is absent in the child"},
 	hookReturn:   {"on-return", 10 * time.Second, func(t *Timeouts) time.Duration { return t.OnReturn }, "parent state and result unchanged"},
@@ -307,9 +308,9 @@ func (r *round) cut() error {
 	return nil
 }
 
-// report says how a call went, once its round is over. It leaves the error in
-// c.late.
-func (r *round) report(c *call) HookReport {
+// report says how a call went, once its round is over, and what the layer has in the
+// view, if that is known. It leaves the error in c.late.
+func (r *round) report(c *call, use *projection.LayerUse) HookReport {
 	rep := HookReport{Layer: c.cell.layer.spec.ID, Hook: hooks[r.hook].name, Status: StatusOK}
 	if c.ok() {
 		rep.Took, rep.Items, rep.Note = c.took, len(c.items), c.recalled.note
@@ -321,8 +322,24 @@ func (r *round) report(c *call) HookReport {
 	}
 	if c.late != nil {
 		rep.Err, rep.Error, rep.Note = c.late, c.late.Error(), hooks[r.hook].failure
+		if shown := inPrompt(use); shown != "" {
+			rep.Note += "; " + shown
+			if c.ok() { // something that came with its output went wrong
+				rep.Note = shown
+			}
+		}
 	}
 	return rep
+}
+
+// inPrompt says what of a layer whose Recall failed is in the prompt all the same:
+// what it said before and stands in the stable prefix, or what was well of its
+// output.
+func inPrompt(use *projection.LayerUse) string {
+	if use == nil || use.Items == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d items of %d tokens of it are in the prompt", use.Items, use.Used+use.Carried)
 }
 
 // failure says how a call failed.

@@ -209,9 +209,13 @@ func useOf(v *projection.View, layer string) *projection.LayerUse {
 	if v == nil {
 		return nil
 	}
-	for i := range v.Layers {
-		if v.Layers[i].Layer == layer {
-			return &v.Layers[i]
+	return layerUse(v.Layers, layer)
+}
+
+func layerUse(uses []projection.LayerUse, layer string) *projection.LayerUse {
+	for i := range uses {
+		if uses[i].Layer == layer {
+			return &uses[i]
 		}
 	}
 	return nil

@@ -264,7 +264,8 @@ func (r *Run) note(rd *round, view *projection.View) {
 	}
 	from := len(r.report.Hooks)
 	for i := range rd.calls {
-		r.report.Hooks = append(r.report.Hooks, rd.report(&rd.calls[i]))
+		c := &rd.calls[i]
+		r.report.Hooks = append(r.report.Hooks, rd.report(c, useOf(view, c.cell.layer.spec.ID)))
 	}
 	reports := r.report.Hooks[from:len(r.report.Hooks):len(r.report.Hooks)]
 	r.mu.Unlock()
