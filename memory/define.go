@@ -36,7 +36,7 @@ func Define[S any](spec Spec, hooks Hooks[S]) Layer {
 	}
 	l.has = [hookCount]bool{
 		hookInit: hooks.Init != nil, hookAppend: hooks.Append != nil, hookRecall: hooks.Recall != nil,
-		hookStore: hooks.Store != nil, hookSpawn: hooks.OnSpawn != nil, hookReturn: hooks.OnReturn != nil,
+		hookDelta: hooks.Delta != nil && hooks.Recall != nil, hookStore: hooks.Store != nil, hookSpawn: hooks.OnSpawn != nil, hookReturn: hooks.OnReturn != nil,
 		hookComplete: hooks.OnComplete != nil, hookDispose: hooks.Dispose != nil,
 	}
 	return l
@@ -56,13 +56,12 @@ type code interface {
 	init(ctx context.Context, x *Execution, r *Records, state any, found bool) (any, error)
 	append(ctx context.Context, x *Execution, r *Records, state any, items []projection.Item) ([]projection.Item, error)
 	recall(ctx context.Context, x *Execution, r *Records, state any, log []projection.Item, query string, budget int) (recalled, change, error)
+	delta(old, new string) (string, bool)
 	store(ctx context.Context, x *Execution, r *Records, state any, added, log []projection.Item, resp *Response) (change, error)
 	spawn(ctx context.Context, x, child *Execution, r *Records, state any) (spawned, error)
 	merge(ctx context.Context, x *Execution, r *Records, state any, child *Run, childState any, result Result) (change, Result, error)
 	complete(ctx context.Context, x *Execution, r *Records, state any, log []projection.Item, outcome Outcome) (change, error)
 	dispose(ctx context.Context, x *Execution, state any) error
-
-	delta() func(old, new string) (string, bool)
 }
 
 // change is a [Change] whose state type is forgotten.
@@ -167,6 +166,8 @@ func (t *typed[S]) recall(ctx context.Context, x *Execution, r *Records, state a
 	return recalled{out.Text, out.Items, out.Refs, out.Note}, forget(out.Change), nil
 }
 
+func (t *typed[S]) delta(old, new string) (string, bool) { return t.hooks.Delta(old, new) }
+
 func (t *typed[S]) store(ctx context.Context, x *Execution, r *Records, state any, added, log []projection.Item, resp *Response) (change, error) {
 	out, err := t.hooks.Store(ctx, &StoreInput[S]{Execution: x, Records: r, State: as[S](state), New: added, Log: log, Response: resp})
 	return forget(out), err
@@ -196,8 +197,6 @@ func (t *typed[S]) complete(ctx context.Context, x *Execution, r *Records, state
 func (t *typed[S]) dispose(ctx context.Context, x *Execution, state any) error {
 	return t.hooks.Dispose(ctx, &DisposeInput[S]{Execution: x, State: as[S](state)})
 }
-
-func (t *typed[S]) delta() func(old, new string) (string, bool) { return t.hooks.Delta }
 
 // plain says whether values of a type share nothing when they are copied.
 func plain(t reflect.Type) bool {

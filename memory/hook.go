@@ -22,6 +22,7 @@ const (
 	hookInit hook = iota
 	hookAppend
 	hookRecall
+	hookDelta
 	hookStore
 	hookSpawn
 	hookReturn
@@ -40,6 +41,7 @@ var hooks = [hookCount]struct {
 	hookInit:     {"init", 10 * time.Second, func(t *Timeouts) time.Duration { return t.Init }, "begin fails, or the layer is disabled"},
 	hookAppend:   {"append", 5 * time.Second, func(t *Timeouts) time.Duration { return t.Append }, "items pass unchanged"},
 	hookRecall:   {"recall", 5 * time.Second, func(t *Timeouts) time.Duration { return t.Recall }, "the layer contributes nothing new this turn"},
+	hookDelta:    {"delta", 5 * time.Second, func(t *Timeouts) time.Duration { return t.Delta }, "the layer's new text is sent whole"},
 	hookStore:    {"store", 30 * time.Second, func(t *Timeouts) time.Duration { return t.Store }, "the layer changes nothing"},
 	hookSpawn:    {"on-spawn", 10 * time.Second, func(t *Timeouts) time.Duration { return t.OnSpawn }, "the layer is absent in the child"},
 	hookReturn:   {"on-return", 10 * time.Second, func(t *Timeouts) time.Duration { return t.OnReturn }, "parent state and result unchanged"},
@@ -114,6 +116,7 @@ type round struct {
 	hook  hook
 	calls []call
 	do    func(c *call) error
+	after []*round // those of Delta hooks, after Recall
 
 	shared  *deadline
 	timely  bool         // the shared deadline was kept

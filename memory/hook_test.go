@@ -84,6 +84,35 @@ func TestHookFailures(t *testing.T) {
 			}
 			end(t, run)
 		}},
+		{"delta", 5 * time.Second, func(fail func(context.Context) error) memory.Hooks[counter] {
+			step := 0
+			return memory.Hooks[counter]{
+				Recall: func(context.Context, *memory.RecallInput[counter]) (memory.Recalled[counter], error) {
+					step++
+					return memory.Recalled[counter]{Text: fmt.Sprint("the notes as of step ", step)}, nil
+				},
+				Delta: func(_, now string) (string, bool) {
+					ctx, cancel := context.WithTimeout(context.Background(), 5500*time.Millisecond)
+					defer cancel()
+					_ = fail(ctx)
+					return now[len(now)-1:], true
+				},
+			}
+		}, func(t *testing.T, m *memory.Memory) {
+			run := begin(t, m, memory.Identity{})
+			project(t, run, user("hello"))
+			commit(t, run, "hi")
+			want := []string{
+				"anchor: <faulty>\nthe notes as of step 1\n</faulty>", "history: hello", "history: hi", "history: again",
+				"updates: <faulty replace>\nthe notes as of step 2\n</faulty>",
+			}
+			if diff := cmp.Diff(want, texts(project(t, run, user("again")))); diff != "" {
+				t.Error(diff)
+			}
+			degraded(t, run, "delta")
+			commit(t, run, "hi")
+			end(t, run)
+		}},
 		{"store", 30 * time.Second, func(fail func(context.Context) error) memory.Hooks[counter] {
 			return memory.Hooks[counter]{Store: func(ctx context.Context, in *memory.StoreInput[counter]) (memory.Change[counter], error) {
 				return add(1), fail(ctx)
@@ -160,6 +189,9 @@ func TestHookFailures(t *testing.T) {
 	}
 	for _, row := range table {
 		for _, how := range []string{"error", "panic", "timeout", "hang", "exit"} {
+			if row.hook == "delta" && how == "error" {
+				continue // which it has no way to return
+			}
 			t.Run(row.hook+"/"+how, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					release := make(chan struct{})

@@ -43,7 +43,7 @@ const (
 // Timeouts bound each hook of a layer. Zero means the hook's default, a
 // negative value no bound.
 type Timeouts struct {
-	Init, Append, Recall, Store, OnSpawn, OnReturn, OnComplete, Dispose time.Duration
+	Init, Append, Recall, Delta, Store, OnSpawn, OnReturn, OnComplete, Dispose time.Duration
 }
 
 // Spec describes a layer.
@@ -76,6 +76,11 @@ type Hooks[S any] struct {
 	Append func(ctx context.Context, in *AppendInput[S]) ([]projection.Item, error)
 	// Recall says what the layer contributes to the prompt.
 	Recall func(ctx context.Context, in *RecallInput[S]) (Recalled[S], error)
+	// Delta describes the change from old to new output in fewer words, or
+	// returns false to send the new output whole, which is also what becomes of
+	// it if Delta fails. It is asked after Recall where the prompt keeps the old
+	// output in its stable prefix.
+	Delta func(old, new string) (delta string, ok bool)
 	// Store learns from a turn.
 	Store func(ctx context.Context, in *StoreInput[S]) (Change[S], error)
 	// OnSpawn decides what crosses into a child.
@@ -90,9 +95,6 @@ type Hooks[S any] struct {
 	// Clone copies a state for an update. Without it the copy is made by a
 	// JSON round trip.
 	Clone func(S) S
-	// Delta describes the change from old to new output in fewer words, or
-	// returns false to send the new output whole.
-	Delta func(old, new string) (delta string, ok bool)
 	// Migrate decodes a state of an older Format.
 	Migrate func(format int, data []byte) (S, error)
 	// Tools are functions that the model may call; made by [NewTool].

@@ -185,6 +185,9 @@ func (r *Run) assemble(ctx context.Context, span trace.Span, traced bool) (*proj
 		Epoch: r.epoch, Fresh: r.epoch == nil || r.epoch.Shown != r.log.Len(),
 	}
 	view, err := projection.Assemble(ctx, &in)
+	if err == nil && len(rd.after) > 0 {
+		err = ctx.Err()
+	}
 	r.note(rd, view) // a failed Recall does not fail the turn
 	r.reuse(rd)
 	if err != nil {
@@ -248,6 +251,9 @@ func (r *Run) contribute(rd *round) {
 	room := maxOutputs
 	for i := range rd.calls {
 		con, call := &r.contribs[i], &rd.calls[i]
+		if call.cell.layer.has[hookDelta] {
+			con.Delta = r.delta(rd, call.cell)
+		}
 		if con.Failed = !call.ok(); con.Failed {
 			continue
 		}
@@ -271,6 +277,25 @@ func (r *Run) contribute(rd *round) {
 			}
 		}
 		con.Items = call.items
+	}
+}
+
+// delta returns the Delta hook of a layer as package projection calls it, after a
+// round of Recall.
+func (r *Run) delta(rd *round, c *cell) func(old, new string) (string, bool) {
+	return func(old, new string) (string, bool) {
+		d := r.round(rd.ctx, rd.trace, hookDelta, []int{r.m.index[c.layer.spec.ID]}, func(c *call) error {
+			if text, ok := c.cell.layer.code.delta(old, new); ok {
+				c.items = []projection.Item{wrapped(strings.ToValidUTF8(text, "\uFFFD"), nil)}
+			}
+			return nil
+		})
+		d.run()
+		rd.after = append(rd.after, d)
+		if call := &d.calls[0]; call.ok() && len(call.items) > 0 {
+			return call.items[0].Text(), true
+		}
+		return "", false
 	}
 }
 

@@ -271,7 +271,7 @@ func (r *Run) note(rd *round, view *projection.View) {
 	r.mu.Unlock()
 	measured := r.m.tracing.hookTime.Enabled(rd.ctx)
 	if !rd.trace && !measured {
-		return
+		reports = nil
 	}
 	for i := range reports {
 		rep, c := &reports[i], &rd.calls[i]
@@ -281,6 +281,9 @@ func (r *Run) note(rd *round, view *projection.View) {
 		if measured {
 			r.m.tracing.measureHook(rd.ctx, rep)
 		}
+	}
+	for _, d := range rd.after {
+		r.note(d, nil)
 	}
 }
 

@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage/mem"
 )
 
@@ -68,6 +70,81 @@ func tracedRun(t *testing.T) tracetest.SpanStubs {
 	}
 	end(t, run)
 	return exporter.GetSpans()
+}
+
+// TestDeltaIsAHook: a Delta is in the report and in the trace like other hooks, in
+// the order of the calls, and ends with its phase.
+func TestDeltaIsAHook(t *testing.T) {
+	exporter := tracetest.NewInMemoryExporter()
+	opts := options()
+	opts.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
+	step, delta := 0, func() (string, bool) { return "", false }
+	layer := memory.Define(memory.Spec{ID: "all", Placement: projection.Anchor}, memory.Hooks[counter]{
+		Recall: func(context.Context, *memory.RecallInput[counter]) (memory.Recalled[counter], error) {
+			step++
+			return memory.Recalled[counter]{Text: fmt.Sprint(strings.Repeat("note ", 20), step)}, nil
+		},
+		Delta: func(string, string) (string, bool) { return delta() },
+	})
+	run := begin(t, newMemory(t, mem.New(), opts, layer), memory.Identity{})
+	turn := func() (update string, hooks []string) {
+		t.Helper()
+		seen := texts(project(t, run, user("hello")))
+		for _, h := range run.Report().Hooks {
+			hooks = append(hooks, fmt.Sprintf("%s %s %d", h.Hook, h.Status, h.Items))
+		}
+		commit(t, run)
+		return seen[len(seen)-1], hooks
+	}
+	turn()
+	whole := strings.Repeat("note ", 20)
+	for _, c := range []struct {
+		delta func() (string, bool)
+		want  string
+		hooks []string
+	}{
+		{func() (string, bool) { return "", false }, "updates: <all replace>\n" + whole + "2\n</all>", []string{"recall ok 1", "delta ok 0"}},
+		{func() (string, bool) { return "\xff and 3", true }, "updates: <all add>\n\ufffd and 3\n</all>", []string{"recall ok 1", "delta ok 1"}},
+		{func() (string, bool) { panic(secret) }, "updates: <all replace>\n" + whole + "4\n</all>", []string{"recall ok 1", "delta error 0"}},
+	} {
+		delta = c.delta
+		got, hooks := turn()
+		if diff := cmp.Diff(c.want, got) + cmp.Diff(c.hooks, hooks); diff != "" {
+			t.Error(diff)
+		}
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	delta = func() (string, bool) { cancel(); return "short", true }
+	if _, err := run.Project(ctx, user("hello")); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	delta = func() (string, bool) { return "short", true }
+	if seen := texts(project(t, run)); seen[len(seen)-1] != "updates: <all add>\nshort\n</all>" {
+		t.Errorf("after a projection that was cancelled: %q", seen)
+	}
+	end(t, run)
+
+	var statuses []string
+	for _, s := range exporter.GetSpans() {
+		if s.Name != "delta all" {
+			continue
+		}
+		attrs := make(map[string]string)
+		for _, a := range s.Attributes {
+			attrs[string(a.Key)] = a.Value.String()
+		}
+		statuses = append(statuses, strings.TrimSpace(attrs["strata.hook"]+" "+attrs["strata.status"]+" "+attrs["error.type"]))
+	}
+	if len(statuses) == 5 { // whether the fourth returned before the end of its context was seen is open
+		statuses = slices.Delete(statuses, 3, 4)
+	}
+	if diff := cmp.Diff([]string{"delta ok", "delta ok", "delta error panic", "delta ok"}, statuses); diff != "" {
+		t.Error(diff)
+	}
+	if text := fmt.Sprintf("%+v", exporter.GetSpans()); strings.Contains(text, secret) {
+		t.Error("content is in the spans")
+	}
 }
 
 func TestSpans(t *testing.T) {

@@ -41,7 +41,8 @@ type Contribution struct {
 	Budget    int    // tokens allocated to it; wrappers count
 	Items     []Item // not wrapped; trimmed here
 	Failed    bool   // recall failed: a text pinned in the epoch stays, nothing else is shown
-	// Delta describes the change from old to new text shortly, or says no.
+	// Delta describes the change from old to new text shortly, or says no. It is
+	// called at most once in an assembly, and what it panics with is the caller's.
 	Delta func(old, new string) (delta string, ok bool)
 }
 
