@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -47,6 +48,49 @@ func (r *Run) End(ctx context.Context, outcome Outcome) (err error) {
 		return fmt.Errorf("end execution: %w", err)
 	}
 	return nil
+}
+
+// Discard ends the run and writes nothing: what is not committed is dropped, with
+// what tools have changed since, no OnComplete hook runs, and the Dispose hooks do.
+// So Begin, Project, Discard shows what would be sent and leaves nothing in the
+// store. An execution that has committed stays as its last Commit left it, as after
+// a crash: [Memory.Resume] goes on with it. Children are discarded first.
+//
+// It waits for what is at work, and does not heed that ctx ends. To discard a run
+// that has ended, or to end one that is discarded, does nothing.
+func (r *Run) Discard(ctx context.Context) (err error) {
+	ctx = context.WithoutCancel(ctx)
+	r.mu.Lock()
+	r.over = true
+	children := slices.Clone(r.children)
+	r.mu.Unlock()
+	r.cancel()
+	if err := take(ctx, r.work); err != nil {
+		return err
+	}
+	defer func() { <-r.work }()
+	if r.isSealed() {
+		return nil
+	}
+	ctx, span, traced := r.m.tracing.phase(ctx, "end", r)
+	defer endSpan(r, span, &err)
+	for _, c := range slices.Backward(children) {
+		err = errors.Join(err, c.Discard(ctx))
+	}
+	r.leave()
+	r.mu.Lock()
+	r.sealed = true
+	r.mu.Unlock()
+	r.dispose(ctx, traced)
+	return err
+}
+
+// leave takes the run out of the account of those that have not ended.
+func (r *Run) leave() {
+	r.m.open.Add(-1)
+	if r.parent != nil {
+		r.parent.release(r)
+	}
 }
 
 func (r *Run) isSealed() bool {
@@ -101,10 +145,7 @@ func (r *Run) close(ctx context.Context, parent *Run) error {
 	if err := r.m.write(ctx, runs...); err != nil {
 		return err
 	}
-	r.m.open.Add(-1)
-	if r.parent != nil {
-		r.parent.release(r)
-	}
+	r.leave()
 	// What follows is unreachable. Where it remains it goes with the thread's turns.
 	for _, c := range r.cells {
 		if c.kind == ScopeExecution && c.absent == "" {

@@ -50,7 +50,7 @@ type Run struct {
 	over     bool    // has ended, or is ending
 	outcome  Outcome // once it is ending
 	ended    time.Time
-	sealed   bool // its end is durable
+	sealed   bool // its end is durable, or it was discarded
 
 	// What follows belongs to the operation at work.
 	log       *projection.Log

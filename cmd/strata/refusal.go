@@ -102,15 +102,18 @@ func culprit(items []projection.Item, over *projection.BudgetError) int {
 	return largest
 }
 
-// again goes on with the run at work from its last commit, as after a crash, in
-// another memory, since this one waits for the end of what began in it.
+// again goes on with the run at work from its last commit, as after a crash; in
+// another memory where the system text is another.
 func (l *loop) again(ctx context.Context, untold bool) error {
-	run := l.run
+	run, told := l.run, l.untold
 	l.run, l.untold = nil, untold
-	if err := l.remember(); err != nil {
+	err := run.Discard(ctx)
+	if err == nil && told != untold {
+		err = l.remember()
+	}
+	if err != nil {
 		return err
 	}
-	var err error
 	if run.Execution().Step() > 0 {
 		l.run, err = l.memory.Resume(ctx, run.Execution().ID())
 	} else {
