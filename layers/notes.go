@@ -110,7 +110,8 @@ func depth(v any) int {
 }
 
 // merge takes patch into n. Objects merge, null deletes, a list takes in the
-// elements that it lacks, and any other value replaces what was there. A patch
+// elements that it lacks, or is replaced by one that begins with null, and any
+// other value replaces what was there. A patch
 // that is late, because it was learned from only after a failure, does not
 // replace or delete what was touched since. from is the item that the patch was
 // learned from; nil if a tool brought it.
@@ -243,6 +244,9 @@ func mergeValue(old, v any, older bool) any {
 		o, ok := old.([]any)
 		if !ok && old != nil && older {
 			return old
+		}
+		if len(v) > 0 && v[0] == nil && !older {
+			o = nil
 		}
 		for _, e := range v {
 			if e != nil && !slices.ContainsFunc(o, func(x any) bool { return reflect.DeepEqual(x, e) }) {

@@ -38,7 +38,8 @@ type ExtractInput struct {
 //
 // A patch merges deeply: objects merge, null deletes, a list takes in the
 // elements that it lacks (equal ones count once, the oldest go beyond 500), and
-// any other value replaces what was there. To replace a list, delete it first.
+// any other value replaces what was there. A list that begins with null replaces
+// the one that was there: {"cities": [null, "Rome"]}.
 //
 // Where notes exceed MaxBytes, the entries touched longest ago go first; an
 // entry is a value directly below a section. A patch that is over the limit by
@@ -76,8 +77,9 @@ func WorkingMemory(opts *WorkingMemoryOptions) memory.Layer {
 		Delta:  changed,
 		Tools: []memory.Tool[Notes]{
 			memory.NewTool("update", "Merge a patch into the notes that you always see. Objects merge, null deletes, "+
-				"a list takes in new elements, any other value replaces the old one. "+
-				`Example: {"notes": {"profile": {"name": "Anna"}}}`, w.update),
+				"a list takes in new elements, or replaces the old list if its first element is null; "+
+				"any other value replaces the old one. "+
+				`Examples: {"notes": {"profile": {"name": "Anna"}}}; to have Rome as the only city: {"notes": {"trip": {"cities": [null, "Rome"]}}}`, w.update),
 			memory.NewTool("read", "Return the notes as JSON, all or one section.", w.read),
 			memory.NewTool("forget", `Delete notes by path, for example "profile.name" or "profile".`, w.forget),
 		},

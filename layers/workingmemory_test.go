@@ -104,6 +104,9 @@ func TestNotesTools(t *testing.T) {
 	}{
 		{"update", `{"notes":{"a":{"x":1,"y":{"z":[1,2]}},"list":["p"]}}`, `{"a":{"x":1,"y":{"z":[1,2]}},"list":["p"]}`, `"limit":200`},
 		{"update", `{"notes":{"a":{"y":{"z":[2,3],"w":true}},"list":["p","q"]}}`, `{"a":{"x":1,"y":{"w":true,"z":[1,2,3]}},"list":["p","q"]}`, ""},
+		{"update", `{"notes":{"a":{"y":{"z":[null,3,4]}},"list":[null,"r"],"new":[null,"n"]}}`, `{"a":{"x":1,"y":{"w":true,"z":[3,4]}},"list":["r"],"new":["n"]}`, ""},
+		{"update", `{"notes":{"a":{"y":{"z":[null,1,2,null,3]}},"list":[null],"new":null}}`, `{"a":{"x":1,"y":{"w":true,"z":[1,2,3]}}}`, ""},
+		{"update", `{"notes":{"list":["p","q"]}}`, `{"a":{"x":1,"y":{"w":true,"z":[1,2,3]}},"list":["p","q"]}`, ""},
 		{"update", `{"notes":{"a":{"x":null,"y":{"z":null}}}}`, `{"a":{"y":{"w":true}},"list":["p","q"]}`, ""},
 		{"update", `{"notes":{"a":"text","list":{"now":"object"}}}`, `{"a":"text","list":{"now":"object"}}`, ""},
 		{"update", `{"notes":{"a":{"b.c":{"d":1}}}}`, `{"a":{"b.c":{"d":1}},"list":{"now":"object"}}`, ""},
