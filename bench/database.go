@@ -51,17 +51,17 @@ func openEngine(ctx context.Context, scheme, dir string, level storage.Durabilit
 
 func (e *engine) set(ctx context.Context, docs []storage.Entry) error {
 	if len(docs) == 1 {
-		return e.a.Set(ctx, docs[0].Key, docs[0].Value)
+		return storage.Set(ctx, e.a, docs[0].Key, docs[0].Value)
 	}
 	ops := make([]storage.Op, len(docs))
 	for i, d := range docs {
 		ops[i] = storage.Put(d.Key, d.Value)
 	}
-	return storage.Apply(ctx, e.a, ops...)
+	return e.a.Apply(ctx, ops...)
 }
 
 func (e *engine) get(ctx context.Context, key string) error {
-	_, err := e.a.Get(ctx, key)
+	_, _, err := e.a.Get(ctx, key)
 	return err
 }
 

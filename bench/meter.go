@@ -20,8 +20,6 @@ type meter struct {
 // asks for.
 type capable interface {
 	storage.Adapter
-	storage.Batcher
-	storage.Versioner
 	storage.Scanner
 	storage.Finder
 }
@@ -96,14 +94,4 @@ func (a applied) total() (n int) {
 func (m *meter) Apply(ctx context.Context, ops ...storage.Op) error {
 	m.count(ops...)
 	return m.capable.Apply(ctx, ops...)
-}
-
-func (m *meter) Set(ctx context.Context, key string, value []byte) error {
-	m.count(storage.Put(key, value))
-	return m.capable.Set(ctx, key, value)
-}
-
-func (m *meter) Delete(ctx context.Context, key string) error {
-	m.count(storage.Remove(key))
-	return m.capable.Delete(ctx, key)
 }

@@ -75,7 +75,7 @@ func TestKnowledge(t *testing.T) {
 		k.propose("Back off", "", "Wait twice as long before each retry.", "anna")
 		k.propose("Cache more", "", "Keep answers for a minute.", "")
 		k.propose("Blue rule", "blue", "Only for the blue team.", "anna")
-		if err := store.Set(t.Context(), "policy/by-hand", []byte(`{"name":"By hand","layer":"emerging","decay_at":"2099-01-01T00:00:00.000Z","confidence_score":9,"evidence_links":[],"body":"Trust me."}`)); err != nil {
+		if err := storage.Set(t.Context(), store, "policy/by-hand", []byte(`{"name":"By hand","layer":"emerging","decay_at":"2099-01-01T00:00:00.000Z","confidence_score":9,"evidence_links":[],"body":"Trust me."}`)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := k.s.As(soma.Worker("team-context")).Create(t.Context(), &soma.Entity{

@@ -37,7 +37,7 @@ func TestEntityLongLife(t *testing.T) {
 			t.Errorf("%d segments after %d turns", segments, 2*turns)
 		}
 		// What looks after indexes of words takes a head there for one of them.
-		if _, err := store.Get(t.Context(), entityPrefix+"r0/head"); !errors.Is(err, storage.ErrNotFound) {
+		if _, _, err := store.Get(t.Context(), entityPrefix+"r0/head"); !errors.Is(err, storage.ErrNotFound) {
 			t.Errorf("the records have the head of an index of words: %v", err)
 		}
 		c := talk(t, remember(t, store, layers.Entity(nil)), "c", "r")
@@ -65,7 +65,7 @@ func TestEntityOlderStore(t *testing.T) {
 			{"berg", "00064c00aa27c200-48f0e7ad2bbd2c8f2bd9-000", `{"name":"Anna Berg","text":"Anna Berg builds boats.","speaker":"user","time":"2026-01-05T09:00:00Z","item":"i-1"}`},
 			{"anna", "00064c00aa27c201-48f0e7ad2bbd2c8f2bd9-001", `{"name":"Anna`},
 		} {
-			if err := store.Set(t.Context(), entityPrefix+"r0/m/"+m.word+"/"+m.key, []byte(m.value)); err != nil {
+			if err := storage.Set(t.Context(), store, entityPrefix+"r0/m/"+m.word+"/"+m.key, []byte(m.value)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -91,7 +91,7 @@ func TestEntityDamagedSegment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := store.Set(t.Context(), key, []byte(damage)); err != nil {
+			if err := storage.Set(t.Context(), store, key, []byte(damage)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -72,7 +72,7 @@ func TestRecallRefs(t *testing.T) {
 		if len(it.Refs) != 4 || it.Refs[1] != "item-1" {
 			t.Fatalf("refs = %q", it.Refs)
 		}
-		record, err := store.Get(t.Context(), it.Refs[0])
+		record, _, err := store.Get(t.Context(), it.Refs[0])
 		if err != nil || !strings.Contains(string(record), "item-1") {
 			t.Errorf("record = %s, %v", record, err)
 		}

@@ -32,18 +32,11 @@ func (l *line) Apply(ctx context.Context, ops ...storage.Op) error {
 	return err
 }
 
-func (l *line) Get(ctx context.Context, key string) ([]byte, error) {
-	if l.cut {
-		return nil, errLine
-	}
-	return l.Store.Get(ctx, key)
-}
-
-func (l *line) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
+func (l *line) Get(ctx context.Context, key string) ([]byte, storage.Version, error) {
 	if l.cut {
 		return nil, "", errLine
 	}
-	return l.Store.GetVersion(ctx, key)
+	return l.Store.Get(ctx, key)
 }
 
 // lifelong counts every hook that can change it: 1 a turn, 100 an end, 10,000 a

@@ -265,7 +265,7 @@ func (b *batch) apply(ctx context.Context) error {
 	ctx, span := b.m.tracing.operation(ctx, "upsert_memory", b.runs[0].lineage, "")
 	var err error
 	if len(b.ops) > 0 {
-		err = storage.Apply(ctx, b.m.store, b.ops...)
+		err = b.m.store.Apply(ctx, b.ops...)
 		b.move()
 	}
 	span.end(len(b.ops), err)

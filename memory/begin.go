@@ -61,7 +61,7 @@ func (m *Memory) Resume(ctx context.Context, executionID string) (*Run, error) {
 
 func loadExecution(ctx context.Context, store storage.Adapter, id string) (*RunInfo, error) {
 	key := runKey(id)
-	data, err := store.Get(ctx, key)
+	data, _, err := store.Get(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, fmt.Errorf("%q: %w", id, ErrUnknownExecution)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/stratamem/strata/storage"
 )
 
 // endTimeout bounds the writing of an execution's end.
@@ -153,7 +155,7 @@ func (r *Run) close(ctx context.Context, parent *Run) error {
 		}
 	}
 	if r.from == 0 && r.recorded {
-		_ = r.m.store.Delete(ctx, r.runKey)
+		_ = storage.Delete(ctx, r.m.store, r.runKey)
 	}
 	return nil
 }

@@ -141,7 +141,7 @@ func (a *archive) stateOf(ctx context.Context, layer string) (string, error) {
 	for _, scope := range []Scope{ScopeExecution, ScopeThread, ScopeResource, ScopeGlobal} {
 		kind, id := scopeID(scope, &a.run.Identity, a.run.ID)
 		key := scopeKey(layer, kind, id) + "state"
-		_, err := a.store.Get(ctx, key)
+		_, _, err := a.store.Get(ctx, key)
 		if err == nil {
 			return key, nil
 		}
@@ -160,7 +160,7 @@ func (a *archive) resolve(ctx context.Context, items []Explained) error {
 		for j := range items[i].Sources {
 			s := &items[i].Sources[j]
 			if strings.HasPrefix(s.Ref, "_") || strings.Contains(s.Ref, "/") {
-				_, err := a.store.Get(ctx, s.Ref)
+				_, _, err := a.store.Get(ctx, s.Ref)
 				if err == nil {
 					s.Key = s.Ref
 					continue

@@ -140,11 +140,8 @@ func New(store storage.Adapter, layers []Layer, opts *Options) (*Memory, error) 
 	}
 	var errs []error
 	fault := func(err error) { errs = append(errs, err) }
-	if _, ok := store.(storage.Batcher); !ok {
-		fault(fmt.Errorf("new memory: store %T has no atomic batches (storage.Batcher)", store))
-	}
-	if _, ok := store.(storage.Versioner); !ok {
-		fault(fmt.Errorf("new memory: store %T has no versions (storage.Versioner)", store))
+	if store == nil {
+		fault(errors.New("new memory: store is nil: open one, for example mem.New"))
 	}
 	for i := range m.layers {
 		l := &m.layers[i]

@@ -122,7 +122,7 @@ func (h *host) checkKeys(ctx context.Context) error {
 				continue
 			}
 			at := fmt.Sprintf("%sr%d/t/%s", strings.TrimSuffix(key, "state"), v.clears, token)
-			if _, err := h.s.inner.Get(ctx, at); err != nil && !h.forgotten(key) {
+			if _, _, err := h.s.inner.Get(ctx, at); err != nil && !h.forgotten(key) {
 				return err
 			}
 		}

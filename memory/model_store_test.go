@@ -300,7 +300,7 @@ func (s *scheduler) outside(r *request) {
 		return
 	}
 	key := keys[s.rng.IntN(len(keys))]
-	raw, err := s.inner.Get(context.Background(), key)
+	raw, _, err := s.inner.Get(context.Background(), key)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		panic(err)
 	}
@@ -328,26 +328,11 @@ type process struct {
 }
 
 // Get implements storage.Adapter, as do the others.
-func (p *process) Get(ctx context.Context, key string) ([]byte, error) {
-	if err := p.s.ask(ctx, p, "get", key, nil); err != nil {
-		return nil, err
-	}
-	return p.s.inner.Get(context.Background(), key)
-}
-
-func (p *process) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
+func (p *process) Get(ctx context.Context, key string) ([]byte, storage.Version, error) {
 	if err := p.s.ask(ctx, p, "get", key, nil); err != nil {
 		return nil, "", err
 	}
-	return p.s.inner.GetVersion(context.Background(), key)
-}
-
-func (p *process) Set(ctx context.Context, key string, value []byte) error {
-	return p.Apply(ctx, storage.Put(key, value))
-}
-
-func (p *process) Delete(ctx context.Context, key string) error {
-	return p.Apply(ctx, storage.Remove(key))
+	return p.s.inner.Get(context.Background(), key)
 }
 
 func (p *process) Apply(ctx context.Context, ops ...storage.Op) error {

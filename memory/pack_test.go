@@ -38,7 +38,7 @@ func TestRecordsArePacked(t *testing.T) {
 	for _, text := range []string{"short", strings.Repeat("What is said once is said again. ", 200)} {
 		store := recordTurn(t, text)
 		for _, key := range []string{turnOne, "_layers/notes/thread/t/state"} {
-			stored, err := store.Get(t.Context(), key)
+			stored, _, err := store.Get(t.Context(), key)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +78,7 @@ func TestRecordsArePacked(t *testing.T) {
 // A damaged frame is an error that names the key.
 func TestDamagedFrame(t *testing.T) {
 	store := recordTurn(t, strings.Repeat("What is said once is said again. ", 200))
-	sound, err := store.Get(t.Context(), turnOne)
+	sound, _, err := store.Get(t.Context(), turnOne)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestDamagedFrame(t *testing.T) {
 	}
 	unnoticed := 0
 	for _, f := range frames {
-		if err := store.Set(t.Context(), turnOne, f); err != nil {
+		if err := storage.Set(t.Context(), store, turnOne, f); err != nil {
 			t.Fatal(err)
 		}
 		for _, err := range memory.Turns(t.Context(), store, "t", 0) {

@@ -16,7 +16,7 @@ func (b *batch) prune(ctx context.Context, r *Run, first, upTo int) (int, error)
 	}
 	for n := 0; first <= upTo && n < maxPruned; n++ {
 		key := turnKey(r.lineage, first)
-		data, err := r.m.store.Get(ctx, key)
+		data, _, err := r.m.store.Get(ctx, key)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return first, err
 		}
@@ -133,7 +133,7 @@ func (m *Memory) removeAll(ctx context.Context, prefix string, ops []storage.Op)
 		return nil
 	}
 	ctx, span := m.tracing.operation(ctx, "delete_memory", prefix, "")
-	err := storage.Apply(ctx, m.store, ops...)
+	err := m.store.Apply(ctx, ops...)
 	span.end(len(ops), err)
 	return err
 }

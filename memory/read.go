@@ -53,7 +53,7 @@ func threadInfo(ctx context.Context, store storage.Adapter, segment string) (Thr
 		return ThreadInfo{}, err
 	}
 	key := headKey(threadLineage(thread))
-	data, err := store.Get(ctx, key)
+	data, _, err := store.Get(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) { // a child has committed, and its parent not yet
 		return ThreadInfo{Thread: thread, First: 1}, nil
 	}
@@ -172,7 +172,7 @@ func stateInfo(ctx context.Context, store storage.Adapter, key string, segments 
 	if err != nil {
 		return StateInfo{}, err
 	}
-	raw, err := store.Get(ctx, key)
+	raw, _, err := store.Get(ctx, key)
 	if err != nil {
 		return StateInfo{}, err
 	}
@@ -269,7 +269,7 @@ func (a *archive) load(ctx context.Context, lineage string, n int) (*Turn, error
 	if t, ok := a.turns[key]; ok {
 		return t, nil
 	}
-	data, err := a.store.Get(ctx, key)
+	data, _, err := a.store.Get(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {
 		a.turns[key] = nil
 		return nil, nil

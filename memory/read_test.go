@@ -193,7 +193,7 @@ func TestTail(t *testing.T) {
 	for i := range 1000 {
 		project(t, run, user(fmt.Sprintf("question %04d %s", i, strings.Repeat("word ", 20))))
 		commit(t, run, "answer")
-		data, err := store.Get(t.Context(), fmt.Sprintf("_threads/t/turns/%012d", i+1))
+		data, _, err := store.Get(t.Context(), fmt.Sprintf("_threads/t/turns/%012d", i+1))
 		if err != nil {
 			t.Fatal(err)
 		}

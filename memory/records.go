@@ -47,7 +47,7 @@ func (r *Records) Get(ctx context.Context, key string) ([]byte, error) {
 		return slices.Clone(r.pending[i].value), nil
 	}
 	ctx, span := r.m.tracing.search(ctx, r.prefix, key)
-	value, err := r.m.store.Get(ctx, r.prefix+key)
+	value, _, err := r.m.store.Get(ctx, r.prefix+key)
 	if errors.Is(err, storage.ErrNotFound) {
 		span.end(0, nil)
 	} else {

@@ -31,7 +31,7 @@ func TestNewFaults(t *testing.T) {
 		}
 		return h
 	}
-	_, err := memory.New(struct{ storage.Adapter }{mem.New()}, []memory.Layer{
+	_, err := memory.New(nil, []memory.Layer{
 		layer(memory.Spec{}),
 		layer(memory.Spec{ID: "Upper Case"}),
 		layer(memory.Spec{ID: "twice"}), layer(memory.Spec{ID: "twice"}),
@@ -51,7 +51,7 @@ func TestNewFaults(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"has no atomic batches", "has no versions", "layer #1: ID is empty", `layer Upper Case: ID "Upper Case"`, "layer twice: ID is used twice",
+		"store is nil", "layer #1: ID is empty", `layer Upper Case: ID "Upper Case"`, "layer twice: ID is used twice",
 		"layer slot: slot -1", `layer scope: scope "galaxy"`, `layer place: placement "roof"`, "layer minmax: budget minimum 5 is over its maximum 2",
 		"layer negative: budget of exactly -1", "layer nothing: no hooks", `tool "a b"`, `tool "tools_x" is also one of layer tools`, "over 64 bytes",
 		"not made by Define", "summarize needs", "uncached factor NaN", "KeepTurns -1", "Parallel -1", `kind "poem"`,

@@ -64,7 +64,7 @@ func (k *kept) stale(moved *atomic.Uint64) bool { return !k.current || k.moved !
 // absent.
 func (m *Memory) loadKept(ctx context.Context, key string, moved *atomic.Uint64) (k kept, err error) {
 	k.current, k.moved = true, moved.Load()
-	if k.raw, k.version, err = storage.GetVersion(ctx, m.store, key); errors.Is(err, storage.ErrNotFound) {
+	if k.raw, k.version, err = m.store.Get(ctx, key); errors.Is(err, storage.ErrNotFound) {
 		k.raw, k.version, err = nil, "", nil
 	}
 	return k, err

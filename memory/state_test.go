@@ -130,7 +130,7 @@ func TestConflictExhausted(t *testing.T) {
 		key := "_layers/a/thread/t/state"
 		store.before = func() {
 			tries++
-			if err := store.Set(t.Context(), key, fmt.Appendf(nil, `{"v":1,"state":{"n":%d}}`, 100*tries)); err != nil {
+			if err := storage.Set(t.Context(), store, key, fmt.Appendf(nil, `{"v":1,"state":{"n":%d}}`, 100*tries)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -243,15 +243,15 @@ func TestClearCrash(t *testing.T) {
 	for key, value := range map[string]string{
 		"_layers/a/thread/t/state": `{"v":1,"clears":1}`, "_layers/a/thread/t/r0/old": "x", "_layers/a/thread/t/r1/new": "y",
 	} {
-		if err := store.Set(t.Context(), key, []byte(value)); err != nil {
+		if err := storage.Set(t.Context(), store, key, []byte(value)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	end(t, begin(t, newMemory(t, store, nil, counting("a", "")), memory.Identity{}))
-	if _, err := store.Get(t.Context(), "_layers/a/thread/t/r0/old"); !errors.Is(err, storage.ErrNotFound) {
+	if _, _, err := store.Get(t.Context(), "_layers/a/thread/t/r0/old"); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := store.Get(t.Context(), "_layers/a/thread/t/r1/new"); err != nil {
+	if _, _, err := store.Get(t.Context(), "_layers/a/thread/t/r1/new"); err != nil {
 		t.Error(err)
 	}
 }
@@ -267,12 +267,12 @@ func TestUnchanged(t *testing.T) {
 	m := newMemory(t, store, nil, layer)
 	run := begin(t, m, memory.Identity{})
 	commit(t, run, "one")
-	_, before, err := store.GetVersion(t.Context(), "_layers/a/thread/t/state")
+	_, before, err := store.Get(t.Context(), "_layers/a/thread/t/state")
 	if err != nil {
 		t.Fatal(err)
 	}
 	commit(t, run, "two")
-	if _, after, err := store.GetVersion(t.Context(), "_layers/a/thread/t/state"); err != nil || after != before {
+	if _, after, err := store.Get(t.Context(), "_layers/a/thread/t/state"); err != nil || after != before {
 		t.Errorf("the state was written again: %v", err)
 	}
 	end(t, run)
@@ -282,7 +282,7 @@ func TestFormats(t *testing.T) {
 	store := mem.New()
 	key := "_layers/a/thread/t/state"
 	set := func(value string) {
-		if err := store.Set(t.Context(), key, []byte(value)); err != nil {
+		if err := storage.Set(t.Context(), store, key, []byte(value)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -299,7 +299,7 @@ func TestFormats(t *testing.T) {
 	run := begin(t, m, memory.Identity{})
 	commit(t, run, "hi")
 	end(t, run)
-	if data, err := store.Get(t.Context(), key); err != nil || string(data) != `{"v":1,"format":2,"state":{"n":42}}` {
+	if data, _, err := store.Get(t.Context(), key); err != nil || string(data) != `{"v":1,"format":2,"state":{"n":42}}` {
 		t.Errorf("got %s, %v", data, err)
 	}
 	for _, newer := range []string{`{"v":1,"format":3,"state":{}}`, `{"v":2,"state":{}}`} {
@@ -308,7 +308,7 @@ func TestFormats(t *testing.T) {
 		if _, err := m.Begin(t.Context(), memory.Identity{Thread: "t"}); !errors.As(err, &format) || format.Key != key {
 			t.Errorf("got %v", err)
 		}
-		if data, err := store.Get(t.Context(), key); err != nil || string(data) != newer {
+		if data, _, err := store.Get(t.Context(), key); err != nil || string(data) != newer {
 			t.Errorf("it was overwritten: %s, %v", data, err)
 		}
 	}
@@ -319,7 +319,7 @@ func TestFormats(t *testing.T) {
 	newer := `{"v":1,"format":3,"state":{"other":true}}`
 	set(newer)
 	commit(t, run, "two")
-	if data, err := store.Get(t.Context(), key); err != nil || string(data) != newer {
+	if data, _, err := store.Get(t.Context(), key); err != nil || string(data) != newer {
 		t.Errorf("it was overwritten: %s, %v", data, err)
 	}
 	if rep := run.Report(); !rep.Degraded() {
@@ -481,7 +481,7 @@ func TestPendingRecords(t *testing.T) {
 		},
 	})
 	for _, key := range []string{"k/1", "k/2", "k/3", "k/5"} {
-		if err := store.Set(t.Context(), "_layers/a/thread/t/r0/"+key, []byte("old")); err != nil {
+		if err := storage.Set(t.Context(), store, "_layers/a/thread/t/r0/"+key, []byte("old")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -496,7 +496,7 @@ func TestPendingRecords(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := store.Get(t.Context(), "_layers/a/thread/t/r0/k/3"); !errors.Is(err, storage.ErrNotFound) {
+	if _, _, err := store.Get(t.Context(), "_layers/a/thread/t/r0/k/3"); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -75,7 +75,7 @@ func (r *Run) readHead(ctx context.Context) (*head, error) {
 // none.
 func (r *Run) readEpoch(ctx context.Context) (*epochHead, error) {
 	key := r.epochKey
-	data, err := r.m.store.Get(ctx, key)
+	data, _, err := r.m.store.Get(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}
@@ -101,7 +101,7 @@ func (r *Run) beginLog(ctx context.Context, log *origin, first *tailTurn, e *epo
 		return nil
 	}
 	key := turnKey(o.Lineage, e.Pin.Turn)
-	data, err := r.m.store.Get(ctx, key)
+	data, _, err := r.m.store.Get(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil
 	}
@@ -238,7 +238,7 @@ func (r *Run) loadEpoch(ctx context.Context, h *epochHead) error {
 		t := records[ref.Turn]
 		if t == nil {
 			key := turnKey(r.lineage, ref.Turn)
-			data, err := r.m.store.Get(ctx, key)
+			data, _, err := r.m.store.Get(ctx, key)
 			if errors.Is(err, storage.ErrNotFound) {
 				return nil
 			}

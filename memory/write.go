@@ -192,7 +192,7 @@ func (b *batch) stands(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	run := b.runs[0]
-	record, err := b.m.store.Get(ctx, run.runKey)
+	record, _, err := b.m.store.Get(ctx, run.runKey)
 	switch {
 	case err == nil && bytes.Equal(record, b.mark):
 		return true, nil
@@ -205,14 +205,14 @@ func (b *batch) stands(ctx context.Context) (bool, error) {
 	// pruned. The turn says it too.
 	n := b.turned.number
 	key := turnKey(run.lineage, n)
-	data, err := b.m.store.Get(ctx, key)
+	data, _, err := b.m.store.Get(ctx, key)
 	if err == nil {
 		data, err = pack.Unpack(data)
 	}
 	if err == nil || !errors.Is(err, storage.ErrNotFound) {
 		return err == nil && bytes.Equal(data, run.turnBytes), err
 	}
-	raw, err := b.m.store.Get(ctx, run.headKey)
+	raw, _, err := b.m.store.Get(ctx, run.headKey)
 	if errors.Is(err, storage.ErrNotFound) && run.where.raw == nil {
 		return false, nil
 	}

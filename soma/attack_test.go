@@ -77,9 +77,9 @@ func TestFieldsOfReviews(t *testing.T) {
 					if field == "proposal_status" && layer == soma.Emerging {
 						continue // it has one
 					}
-					document, err := w.db.Get(w.Context(), e.Key())
+					document, _, err := w.db.Get(w.Context(), e.Key())
 					w.check(err)
-					w.check(w.db.Set(w.Context(), e.Key(), []byte(strings.Replace(string(document), `{"type"`, `{"`+field+`":"x","type"`, 1))))
+					w.check(storage.Set(w.Context(), w.db, e.Key(), []byte(strings.Replace(string(document), `{"type"`, `{"`+field+`":"x","type"`, 1))))
 				}
 				before := w.dump()
 				create := func(field string, v any) {
@@ -125,7 +125,7 @@ func TestFieldsOfReviews(t *testing.T) {
 // the status: that is the review's as well.
 func TestStatusOfReviews(t *testing.T) {
 	onHandAndMem(t, func(w *world) {
-		w.check(w.db.Set(w.Context(), "insight/old", []byte(
+		w.check(storage.Set(w.Context(), w.db, "insight/old", []byte(
 			`{"name":"old","layer":"emerging","status":"active","source_worker":"x","decay_at":"2027-01-01T00:00:00.000Z","confidence_score":0.5,"evidence_links":[]}`)))
 		before := w.dump()
 		_, err := w.As(synthesizer).Update(w.Context(), "old", map[string]any{"status": "rejected"})
@@ -159,7 +159,7 @@ func TestPromotedIsServed(t *testing.T) {
 			}
 		}
 		// A file may have what no writer may write.
-		w.check(w.db.Set(w.Context(), "insight/by-hand", []byte(
+		w.check(storage.Set(w.Context(), w.db, "insight/by-hand", []byte(
 			`{"name":"by hand","layer":"emerging","status":"active","source_worker":"x","decay_at":"2027-01-01T00:00:00.000Z","confidence_score":0.5,"evidence_links":["like-0"],`+
 				`"retired_at":"2026-01-01T00:00:00.000Z","reviewed_by":"x","ratified_by":"x","ratified_digest":"x","origin_l3_id":"x","decayed_from":"working","review_reason":{"a":1}}`)))
 		canon, err := w.promote(anna, "by-hand", "")
@@ -231,7 +231,7 @@ func TestTeamsOfWriters(t *testing.T) {
 		idea := w.proposed("idea", 0.5)
 		idea.Team = "red"
 		w.create(synthesizer, idea)
-		w.check(w.db.Set(w.Context(), "decision/odd", []byte(`{"name":"odd","layer":"archive","status":"active","source_worker":"x","team_id":["red"],"body":"of red"}`)))
+		w.check(storage.Set(w.Context(), w.db, "decision/odd", []byte(`{"name":"odd","layer":"archive","status":"active","source_worker":"x","team_id":["red"],"body":"of red"}`)))
 		own := archived("own", "of blue")
 		own.Team = "blue"
 		w.create(blue, own)
@@ -357,7 +357,7 @@ func TestConfidenceOfFiles(t *testing.T) {
 			if c == "" {
 				field = ""
 			}
-			w.check(w.db.Set(w.Context(), fmt.Sprintf("insight/bad-%02d", i), []byte(
+			w.check(storage.Set(w.Context(), w.db, fmt.Sprintf("insight/bad-%02d", i), []byte(
 				`{"name":"bad","layer":"emerging","status":"active","source_worker":"x","decay_at":"2027-01-01T00:00:00.000Z",`+field+`"evidence_links":[],"body":"of proposals"}`)))
 		}
 		want := []string{"sure", "thin"}
@@ -405,8 +405,8 @@ func TestTeamThatCannotBeRead(t *testing.T) {
 			`"ratified_by":"anna","ratified_at":"2026-01-01T00:00:00.000Z","origin_l3_id":"x","condition":"true","enforcement":"abort","body":"Stop."}`)
 		canonical, err := storage.Canonical(document)
 		w.check(err)
-		w.check(w.db.Set(w.Context(), "policy/odd", document))
-		w.check(w.db.Set(w.Context(), "_canon/policy/odd", fmt.Appendf(nil, "%x", sha256.Sum256(canonical))))
+		w.check(storage.Set(w.Context(), w.db, "policy/odd", document))
+		w.check(storage.Set(w.Context(), w.db, "_canon/policy/odd", fmt.Appendf(nil, "%x", sha256.Sum256(canonical))))
 		for _, team := range []string{"", "red", "blue"} {
 			w.same("shown to "+team, w.consult(soma.Enforce, team), []string(nil))
 			list, err := w.PolicySource(0).Constraints(w.Context(), team)

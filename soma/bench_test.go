@@ -67,7 +67,7 @@ func benchStore(b *testing.B) (*soma.Store, storage.Adapter) {
 			b.Fatal(err)
 		}
 		if ops = append(ops, storage.Put(fmt.Sprintf("insight/i%06d", i), document)); len(ops) == 1000 {
-			if err := storage.Apply(b.Context(), db, ops...); err != nil {
+			if err := db.Apply(b.Context(), ops...); err != nil {
 				b.Fatal(err)
 			}
 			ops = nil

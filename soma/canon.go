@@ -189,7 +189,7 @@ func (s *Store) strays(ctx context.Context, kind string, l ledger, found map[str
 // document returns the entity of a key with its body folded, or the damage of
 // its document, or neither if there is none.
 func (s *Store) document(ctx context.Context, key string) (*Entity, *storage.CorruptError, error) {
-	document, err := s.db.Get(ctx, key)
+	document, _, err := s.db.Get(ctx, key)
 	if err == nil {
 		var e *Entity
 		if e, err = decode(key, document); err == nil {

@@ -64,12 +64,12 @@ func (w *world) withheld() (list []string) {
 // edit changes a stored value past everything.
 func (w *world) edit(key, old, text string) {
 	w.Helper()
-	value, err := w.db.Get(w.Context(), key)
+	value, _, err := w.db.Get(w.Context(), key)
 	w.check(err)
 	if !strings.Contains(string(value), old) {
 		w.Fatalf("%s has no %q: %s", key, old, value)
 	}
-	w.check(w.db.Set(w.Context(), key, []byte(strings.Replace(string(value), old, text, 1))))
+	w.check(storage.Set(w.Context(), w.db, key, []byte(strings.Replace(string(value), old, text, 1))))
 }
 
 // decisions returns the keys of the records about an entry.
@@ -129,10 +129,10 @@ func TestPoliciesFailClosed(t *testing.T) {
 		{"retired by hand", "", func(w *world) {
 			w.edit(shell, `"layer":"canon"`, `"layer":"canon","retired_at":"2026-01-01T00:00:00.000Z"`)
 		}, soma.Differs, false},
-		{"deleted", "", func(w *world) { w.check(w.db.Delete(w.Context(), shell)) }, soma.Missing, false},
+		{"deleted", "", func(w *world) { w.check(storage.Delete(w.Context(), w.db, shell)) }, soma.Missing, false},
 		{"decision deleted", "", func(w *world) {
 			for _, record := range w.decisions(shell) {
-				w.check(w.db.Delete(w.Context(), record))
+				w.check(storage.Delete(w.Context(), w.db, record))
 			}
 		}, soma.Unrecorded, true},
 		{"decision and document edited", "", func(w *world) {
@@ -140,14 +140,14 @@ func TestPoliciesFailClosed(t *testing.T) {
 			w.edit(shell, `== \"shell\"`, `== \"nothing\"`)
 		}, soma.Unreadable, true},
 		{"decision of another entry", "", func(w *world) {
-			value, err := w.db.Get(w.Context(), w.decisions("policy/canon-no-mail")[0])
+			value, _, err := w.db.Get(w.Context(), w.decisions("policy/canon-no-mail")[0])
 			w.check(err)
 			record := w.decisions(shell)[0]
-			w.check(w.db.Delete(w.Context(), record))
-			w.check(w.db.Set(w.Context(), soma.GovernancePrefix+shell+"/"+filepath.Base(w.decisions("policy/canon-no-mail")[0]), value))
+			w.check(storage.Delete(w.Context(), w.db, record))
+			w.check(storage.Set(w.Context(), w.db, soma.GovernancePrefix+shell+"/"+filepath.Base(w.decisions("policy/canon-no-mail")[0]), value))
 		}, soma.Unreadable, true},
 		{"written past a review", "", func(w *world) {
-			w.check(w.db.Set(w.Context(), shell+"-2", []byte(`{"name":"x","layer":"canon","status":"enforcing","enforcement":"info","condition":"false"}`)))
+			w.check(storage.Set(w.Context(), w.db, shell+"-2", []byte(`{"name":"x","layer":"canon","status":"enforcing","enforcement":"info","condition":"false"}`)))
 		}, soma.Unrecorded, true},
 		{"bytes flipped", "bolt", func(w *world) { w.flip(`"id":"canon-no-shell","name"`) }, soma.Unreadable, false},
 		{"bytes flipped in badger", "badger", func(w *world) { w.flip(`"id":"canon-no-shell","name"`) }, soma.Unreadable, false},
@@ -364,8 +364,8 @@ func (w *world) merge(from *world) {
 	w.Helper()
 	for e, err := range storage.Scan(w.Context(), from.db, "", nil) {
 		w.check(err)
-		if _, err := w.db.Get(w.Context(), e.Key); err != nil {
-			w.check(w.db.Set(w.Context(), e.Key, e.Value))
+		if _, _, err := w.db.Get(w.Context(), e.Key); err != nil {
+			w.check(storage.Set(w.Context(), w.db, e.Key, e.Value))
 		}
 	}
 }
@@ -384,7 +384,7 @@ func TestContradictingDecisions(t *testing.T) {
 		{"one proposal promoted twice, then retired", promoteMail("anna"), promoteMail("ben"),
 			func(w *world) error { return w.As(anna).Retire(w.Context(), "canon-no-mail", "neither") }, guard.Allow},
 		{"one proposal became two entries", promoteMail("anna"), func(w *world) {
-			w.check(w.db.Set(w.Context(), "insight/canon-no-mail", []byte(`{"name":"in the way"}`)))
+			w.check(storage.Set(w.Context(), w.db, "insight/canon-no-mail", []byte(`{"name":"in the way"}`)))
 			promoteMail("ben")(w)
 		}, func(w *world) error { return w.As(anna).Retire(w.Context(), "canon-no-mail-2", "one is enough") }, guard.Block},
 		{"retired here and superseded there", retireShell, supersedeShell,
@@ -474,7 +474,7 @@ func TestDecideAboutTheWithheld(t *testing.T) {
 	eachEngine(t, func(w *world) {
 		w.rule("shell", "error", nil)
 		w.rule("mail", "error", nil)
-		w.check(w.db.Delete(w.Context(), shell))
+		w.check(storage.Delete(w.Context(), w.db, shell))
 		if err := w.As(anna).Ratify(w.Context(), shell, "x"); err == nil {
 			w.Error("what is gone is ratified")
 		}
@@ -527,9 +527,9 @@ func (b *blind) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	return b.Store.List(ctx, prefix)
 }
 
-func (b *blind) Get(ctx context.Context, key string) ([]byte, error) {
+func (b *blind) Get(ctx context.Context, key string) ([]byte, storage.Version, error) {
 	if b.get && strings.HasPrefix(key, b.prefix) {
-		return nil, errBlind
+		return nil, "", errBlind
 	}
 	return b.Store.Get(ctx, key)
 }

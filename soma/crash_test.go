@@ -35,29 +35,11 @@ func (d *dying) spend() error {
 	return nil
 }
 
-func (d *dying) Set(ctx context.Context, key string, value []byte) error {
-	if err := d.spend(); err != nil {
-		return err
-	}
-	return d.Adapter.Set(ctx, key, value)
-}
-
-func (d *dying) Delete(ctx context.Context, key string) error {
-	if err := d.spend(); err != nil {
-		return err
-	}
-	return d.Adapter.Delete(ctx, key)
-}
-
 func (d *dying) Apply(ctx context.Context, ops ...storage.Op) error {
 	if err := d.spend(); err != nil {
 		return err
 	}
-	return storage.Apply(ctx, d.Adapter, ops...)
-}
-
-func (d *dying) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
-	return storage.GetVersion(ctx, d.Adapter, key)
+	return d.Adapter.Apply(ctx, ops...)
 }
 
 func (d *dying) Scan(ctx context.Context, prefix string, opts *storage.ScanOptions) iter.Seq2[storage.Entry, error] {
@@ -136,7 +118,7 @@ func TestCrash(t *testing.T) {
 					w.create(synthesizer, w.proposed("idea two", 0.5, "event"))
 					for i := range 3 {
 						w.create(teamContext, w.worked(fmt.Sprint("plan ", i), "red"))
-						w.check(w.db.Set(w.Context(), fmt.Sprint("agent/old-", i), []byte(`{"name":"old","status":"active"}`)))
+						w.check(storage.Set(w.Context(), w.db, fmt.Sprint("agent/old-", i), []byte(`{"name":"old","status":"active"}`)))
 					}
 					if _, err := w.Sync(w.Context()); err != nil {
 						w.Fatal(err)
@@ -187,11 +169,11 @@ type breaking struct {
 	key string
 }
 
-func (b *breaking) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
+func (b *breaking) Get(ctx context.Context, key string) ([]byte, storage.Version, error) {
 	if key == b.key {
 		return nil, "", &storage.CorruptError{Key: key, Reason: "half of it is there"}
 	}
-	return b.dying.GetVersion(ctx, key)
+	return b.dying.Get(ctx, key)
 }
 
 // TestBrokenMeanwhile: a document that a person breaks while it is read fails no
@@ -199,7 +181,7 @@ func (b *breaking) GetVersion(ctx context.Context, key string) ([]byte, storage.
 func TestBrokenMeanwhile(t *testing.T) {
 	eachEngine(t, func(w *world) {
 		w.create(synthesizer, w.proposed("idea", 0.5))
-		w.check(w.db.Set(w.Context(), "insight/by-hand", []byte(`{"name":"by hand","layer":"canon","status":"active"}`)))
+		w.check(storage.Set(w.Context(), w.db, "insight/by-hand", []byte(`{"name":"by hand","layer":"canon","status":"active"}`)))
 		s, err := soma.Open(w.Context(), &breaking{&dying{w.db, math.MaxInt}, "insight/by-hand"}, &soma.Options{Now: w.now})
 		w.check(err)
 		defer s.Close()
@@ -272,7 +254,7 @@ func (w *world) clear() {
 	w.Store.Close()
 	for key, err := range w.db.List(w.Context(), "") {
 		w.check(err)
-		w.check(w.db.Delete(w.Context(), key))
+		w.check(storage.Delete(w.Context(), w.db, key))
 	}
 	w.open()
 }
@@ -341,9 +323,9 @@ func TestTextEntersOnce(t *testing.T) {
 			}
 		}
 		edit := func(e *soma.Entity) {
-			value, err := w.db.Get(w.Context(), e.Key())
+			value, _, err := w.db.Get(w.Context(), e.Key())
 			w.check(err)
-			w.check(w.db.Set(w.Context(), e.Key(), bytes.Replace(value, []byte("as it was made"), []byte("Zyzzyva"), 1)))
+			w.check(storage.Set(w.Context(), w.db, e.Key(), bytes.Replace(value, []byte("as it was made"), []byte("Zyzzyva"), 1)))
 		}
 		one, two := w.create(harvester, archived("one", "as it was made")), w.create(harvester, archived("two", "as it was made"))
 		w.Store.Close() // so that all is looked at
@@ -400,10 +382,10 @@ func TestForgetBesideASearch(t *testing.T) {
 	eachEngine(t, func(w *world) {
 		e := w.create(harvester, archived("event", "as it was made"))
 		edit := func(text string) {
-			value, err := w.db.Get(w.Context(), e.Key())
+			value, _, err := w.db.Get(w.Context(), e.Key())
 			w.check(err)
 			value = regexp.MustCompile(`"body":"[^"]*"`).ReplaceAll(value, []byte(`"body":"`+text+`"`))
-			w.check(w.db.Set(w.Context(), e.Key(), value))
+			w.check(storage.Set(w.Context(), w.db, e.Key(), value))
 		}
 		s, err := soma.Open(w.Context(), &listed{&dying{w.db, math.MaxInt}, func() {
 			edit("Zyzzyva")

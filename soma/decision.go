@@ -191,7 +191,7 @@ func (s *Store) ledger(ctx context.Context, kind string) (ledger, error) {
 		if !ok {
 			continue
 		}
-		value, err := s.db.Get(ctx, record)
+		value, _, err := s.db.Get(ctx, record)
 		if errors.Is(err, ErrNotFound) {
 			continue // deleted meanwhile
 		}
@@ -227,7 +227,7 @@ func (s *Store) ledger(ctx context.Context, kind string) (ledger, error) {
 			continue
 		}
 		st := at(key)
-		sum, err := s.db.Get(ctx, record)
+		sum, _, err := s.db.Get(ctx, record)
 		if err != nil && !errors.Is(err, storage.ErrCorrupt) && !errors.Is(err, ErrNotFound) {
 			return nil, fmt.Errorf("read decisions: %w", err)
 		}
@@ -282,7 +282,7 @@ func (s *Store) ratified(ctx context.Context, key, sum string) (*decision, error
 		_, d.name, err = d.encode()
 		return &d, err
 	}
-	document, err := s.db.Get(ctx, key)
+	document, _, err := s.db.Get(ctx, key)
 	if err == nil && wasDigest(document, sum) {
 		e, err := decode(key, document)
 		if err == nil {

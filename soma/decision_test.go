@@ -155,7 +155,7 @@ func TestOldCanonFailsClosed(t *testing.T) {
 		if v := w.guards("shell", ""); v.Action != guard.Block || w.guards("read", "").Action != guard.Allow {
 			w.Errorf("edited: %v", v)
 		}
-		w.check(w.db.Delete(w.Context(), "policy/canon-no-exec"))
+		w.check(storage.Delete(w.Context(), w.db, "policy/canon-no-exec"))
 		if v := w.guards("exec", ""); v.Action != guard.Block || w.guards("read", "").Action != guard.Allow {
 			w.Errorf("deleted: %v", v)
 		}
@@ -175,7 +175,7 @@ func TestOldCanonFailsClosed(t *testing.T) {
 			gone = append(gone, key)
 		}
 		for _, key := range gone {
-			w.check(w.db.Delete(w.Context(), key))
+			w.check(storage.Delete(w.Context(), w.db, key))
 		}
 		w.edit(shell, `Not even`, `Even`)
 		if v := w.guards("read", ""); v.Action != guard.Block {

@@ -73,11 +73,11 @@ const epochKey = "_epoch"
 // it has. The first call makes it.
 func (s *Store) Epoch(ctx context.Context) (string, error) {
 	for {
-		id, err := s.db.Get(ctx, epochKey)
+		id, _, err := s.db.Get(ctx, epochKey)
 		if err == nil || !errors.Is(err, ErrNotFound) {
 			return string(id), err
 		}
-		err = storage.Apply(ctx, s.db, storage.Put(epochKey, []byte(rand.Text())).IfAbsent())
+		err = s.db.Apply(ctx, storage.Put(epochKey, []byte(rand.Text())).IfAbsent())
 		if err != nil && !errors.Is(err, storage.ErrConflict) {
 			return "", fmt.Errorf("make epoch: %w", err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stratamem/strata/soma"
+	"github.com/stratamem/strata/storage"
 )
 
 // changed says of each piece of evidence whether it changed since it was cited.
@@ -106,9 +107,9 @@ func TestCitations(t *testing.T) {
 		w.create(synthesizer, w.proposed("honest", 0.5, "event"))
 		w.same("the store", w.dump(), before)
 		// A digest of a form that is not known cannot be vouched for.
-		document, err := w.db.Get(w.Context(), e.Key())
+		document, _, err := w.db.Get(w.Context(), e.Key())
 		w.check(err)
-		w.check(w.db.Set(w.Context(), e.Key(), []byte(strings.ReplaceAll(string(document), `"v2:`, `"v9:`))))
+		w.check(storage.Set(w.Context(), w.db, e.Key(), []byte(strings.ReplaceAll(string(document), `"v2:`, `"v9:`))))
 		w.same("an unknown form", w.changed(e.ID), map[string]bool{"event": true, "later": true})
 	})
 }
@@ -123,7 +124,7 @@ func TestOlderCitations(t *testing.T) {
 		for lines := bufio.NewScanner(f); lines.Scan(); {
 			var r struct{ Key, Value string }
 			w.check(json.Unmarshal(lines.Bytes(), &r))
-			w.check(w.db.Set(w.Context(), r.Key, []byte(r.Value)))
+			w.check(storage.Set(w.Context(), w.db, r.Key, []byte(r.Value)))
 		}
 		want := map[string]bool{
 			"the-same": false, "no-newline": false, "the-plan": false, "the-idea": false, "gone": false,
@@ -134,14 +135,14 @@ func TestOlderCitations(t *testing.T) {
 		}
 		// The newline at the end of a file is no longer the body's.
 		for id, body := range map[string]string{"the-same": "What happened.", "no-newline": "What happened.\n"} {
-			document, err := w.db.Get(w.Context(), "execution/"+id)
+			document, _, err := w.db.Get(w.Context(), "execution/"+id)
 			w.check(err)
 			var all map[string]any
 			w.check(json.Unmarshal(document, &all))
 			all["body"] = body
 			document, err = json.Marshal(all)
 			w.check(err)
-			w.check(w.db.Set(w.Context(), "execution/"+id, document))
+			w.check(storage.Set(w.Context(), w.db, "execution/"+id, document))
 		}
 		w.same("after an editor", w.changed("waits"), want)
 		w.add(16 * 24 * time.Hour)

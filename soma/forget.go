@@ -197,16 +197,16 @@ func (w *Writer) forgetOnce(ctx context.Context, key, cause, reason string, at m
 	ops := []storage.Op{storage.Put(tombstonePrefix+storage.EscapeSegment(id), value)}
 	for _, k := range doomed {
 		if ops = append(ops, storage.Remove(k)); len(ops) == 500 {
-			if err := storage.Apply(ctx, s.db, ops...); err != nil {
+			if err := s.db.Apply(ctx, ops...); err != nil {
 				return err
 			}
 			ops = nil
 		}
 	}
-	if owner, err := s.db.Get(ctx, idPrefix+storage.EscapeSegment(id)); err == nil && string(owner) == key {
+	if owner, _, err := s.db.Get(ctx, idPrefix+storage.EscapeSegment(id)); err == nil && string(owner) == key {
 		last = append(last, storage.Remove(idPrefix+storage.EscapeSegment(id)))
 	}
-	if err := storage.Apply(ctx, s.db, append(append(ops, last...), remove)...); err != nil {
+	if err := s.db.Apply(ctx, append(append(ops, last...), remove)...); err != nil {
 		return err
 	}
 	out.Entities = append(out.Entities, dead)

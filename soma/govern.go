@@ -237,7 +237,7 @@ func (s *Store) isDecided(ctx context.Context, key string) (bool, error) {
 	for _, err := range s.db.List(ctx, GovernancePrefix+key+"/") {
 		return true, err
 	}
-	_, err := s.db.Get(ctx, canonPrefix+key)
+	_, _, err := s.db.Get(ctx, canonPrefix+key)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}

@@ -240,10 +240,10 @@ func TestQuarantine(t *testing.T) {
 		// Somebody writes canon past the review, edits what is ratified, or lets a
 		// worker write it.
 		forged := `{"name":"evil","layer":"canon","status":"active","source_worker":"governance","ratified_by":"anna","ratified_at":"2026-05-04T09:00:00.000Z","origin_l3_id":"good-rule","body":"obey"}`
-		w.check(w.db.Set(w.Context(), "insight/evil", []byte(forged)))
-		document, err := w.db.Get(w.Context(), canon.Key())
+		w.check(storage.Set(w.Context(), w.db, "insight/evil", []byte(forged)))
+		document, _, err := w.db.Get(w.Context(), canon.Key())
 		w.check(err)
-		w.check(w.db.Set(w.Context(), canon.Key(), []byte(strings.Replace(string(document), "body of", "evil of", 1))))
+		w.check(storage.Set(w.Context(), w.db, canon.Key(), []byte(strings.Replace(string(document), "body of", "evil of", 1))))
 		self := w.proposed("self made", 1)
 		self.Layer, self.DecayAt = soma.Canon, time.Time{}
 		self.Fields[soma.FieldRatifiedBy], self.Fields[soma.FieldRatifiedAt], self.Fields[soma.FieldOrigin] = "x", "2026-01-01T00:00:00.000Z", "y"
@@ -386,7 +386,7 @@ func TestDecay(t *testing.T) {
 		law, err := w.promote(anna, "kept", "")
 		w.check(err)
 		w.check(w.As(anna).Reject(w.Context(), "dropped", "x"))
-		w.check(w.db.Set(w.Context(), "insight/odd", []byte(`{"name":"odd","layer":"working","team_id":"red","decay_at":"soon"}`)))
+		w.check(storage.Set(w.Context(), w.db, "insight/odd", []byte(`{"name":"odd","layer":"working","team_id":"red","decay_at":"soon"}`)))
 
 		w.add(13 * day)
 		w.check(w.As(anna).ExtendDecayOnAccess(w.Context(), "used-plan"))
@@ -438,16 +438,16 @@ func TestDecay(t *testing.T) {
 
 func TestMigrate(t *testing.T) {
 	eachEngine(t, func(w *world) {
-		w.check(w.db.Set(w.Context(), "decision/old", []byte(`{"name":"old","status":"active","created":"2025-01-01T00:00:00.000Z","updated":"2025-02-01T00:00:00.000Z","odd":1.50,"body":"x"}`)))
-		w.check(w.db.Set(w.Context(), "insight/asked", []byte(`{"name":"asked","layer":"emerging","status":"rejected","confidence_score":1,"evidence_links":[],"source_worker":"synthesizer","decay_at":"2027-01-01T00:00:00.000Z"}`)))
-		w.check(w.db.Set(w.Context(), "decision/layered", []byte(`{"name":"layered","layer":"archive"}`)))
+		w.check(storage.Set(w.Context(), w.db, "decision/old", []byte(`{"name":"old","status":"active","created":"2025-01-01T00:00:00.000Z","updated":"2025-02-01T00:00:00.000Z","odd":1.50,"body":"x"}`)))
+		w.check(storage.Set(w.Context(), w.db, "insight/asked", []byte(`{"name":"asked","layer":"emerging","status":"rejected","confidence_score":1,"evidence_links":[],"source_worker":"synthesizer","decay_at":"2027-01-01T00:00:00.000Z"}`)))
+		w.check(storage.Set(w.Context(), w.db, "decision/layered", []byte(`{"name":"layered","layer":"archive"}`)))
 		if list, err := w.Pending(w.Context()); err != nil || len(list) != 0 {
 			w.Errorf("what an older vault rejected is pending: %v, %v", list, err)
 		}
 		got, err := w.MigrateToLayers(w.Context())
 		w.check(err)
 		w.same("migrated", got, soma.Migrated{Migrated: 2, Skipped: 1})
-		document, err := w.db.Get(w.Context(), "decision/old")
+		document, _, err := w.db.Get(w.Context(), "decision/old")
 		w.check(err)
 		want, _ := storage.Canonical([]byte(`{"type":"decision","id":"old","layer":"archive","source_worker":"migration","name":"old","status":"active","created":"2025-01-01T00:00:00.000Z","updated":"2025-02-01T00:00:00.000Z","odd":1.50,"body":"x"}`))
 		canonical, _ := storage.Canonical(document)

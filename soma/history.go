@@ -138,7 +138,7 @@ func (s *Store) pastKey(ctx context.Context, id string) (string, error) {
 		return key, err
 	}
 	bare := bareID(id)
-	if value, err := s.db.Get(ctx, idPrefix+storage.EscapeSegment(bare)); err == nil {
+	if value, _, err := s.db.Get(ctx, idPrefix+storage.EscapeSegment(bare)); err == nil {
 		return string(value), nil
 	}
 	return "", notFound(id)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stratamem/strata/soma"
+	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/mem"
 )
 
@@ -35,7 +36,7 @@ func governed(t *testing.T) (*soma.Store, *soma.Writer) {
 			t.Fatal(err)
 		}
 	}
-	if err := db.Set(ctx, "insight/canon-forged", []byte(`{"name":"Forged","layer":"canon","status":"active","team_id":"core"}`)); err != nil {
+	if err := storage.Set(ctx, db, "insight/canon-forged", []byte(`{"name":"Forged","layer":"canon","status":"active","team_id":"core"}`)); err != nil {
 		t.Fatal(err)
 	}
 	return s, w

@@ -77,7 +77,7 @@ func (s *Store) indexing(ctx context.Context, gone []string, docs []search.Doc) 
 		if op.Key = scope.Key(op.Key); !enters && !leaves {
 			continue
 		}
-		_, version, err := storage.GetVersion(ctx, s.db, op.Key)
+		_, version, err := s.db.Get(ctx, op.Key)
 		switch {
 		case leaves && errors.Is(err, ErrNotFound):
 			return nil, &storage.ConflictError{Key: op.Key}
@@ -335,7 +335,7 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	defer s.searched.mu.Unlock()
 	for key, err := range s.db.List(ctx, searchPrefix) {
 		if err == nil {
-			err = s.db.Delete(ctx, key)
+			err = storage.Delete(ctx, s.db, key)
 		}
 		if err != nil {
 			return fmt.Errorf("rebuild index: %w", err)

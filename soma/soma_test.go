@@ -566,10 +566,10 @@ func TestHistory(t *testing.T) {
 		w.check(err)
 		w.add(time.Hour)
 		// By hand, past the store.
-		document, err := w.db.Get(w.Context(), e.Key())
+		document, _, err := w.db.Get(w.Context(), e.Key())
 		w.check(err)
-		w.check(w.db.Set(w.Context(), e.Key(), []byte(strings.Replace(string(document), "second", "by hand", 1))))
-		w.check(w.db.Set(w.Context(), "decision/new", []byte(`{"name":"new","layer":"archive","created":"2026-05-01","body":"see [[decision/plan]]"}`)))
+		w.check(storage.Set(w.Context(), w.db, e.Key(), []byte(strings.Replace(string(document), "second", "by hand", 1))))
+		w.check(storage.Set(w.Context(), w.db, "decision/new", []byte(`{"name":"new","layer":"archive","created":"2026-05-01","body":"see [[decision/plan]]"}`)))
 		n, err := w.Sync(w.Context())
 		if n != 2 || err != nil {
 			w.Errorf("sync takes in %d, %v", n, err)
@@ -579,7 +579,7 @@ func TestHistory(t *testing.T) {
 		}
 		w.same("links of the new file", w.ids(w.FindLinked(w.Context(), "plan", "")), []string{"new"})
 		w.add(time.Hour)
-		w.check(w.db.Delete(w.Context(), "decision/new"))
+		w.check(storage.Delete(w.Context(), w.db, "decision/new"))
 		if n, err := w.Sync(w.Context()); n != 1 || err != nil {
 			w.Errorf("sync of a deletion takes in %d, %v", n, err)
 		}
@@ -633,13 +633,13 @@ func TestSearch(t *testing.T) {
 		w.same("after removal", find("balancer", ""), []string(nil))
 
 		// By hand, while the store is open and while it was not.
-		w.check(w.db.Set(w.Context(), "decision/by-hand", []byte(`{"name":"note","layer":"archive","body":"walrus"}`)))
+		w.check(storage.Set(w.Context(), w.db, "decision/by-hand", []byte(`{"name":"note","layer":"archive","body":"walrus"}`)))
 		for len(find("walrus", "")) == 0 {
 			runtime.Gosched() // the index follows the store's events
 		}
 		w.same("by hand", find("walrus", ""), []string{"by-hand"})
 		w.Store.Close()
-		w.check(w.db.Set(w.Context(), "decision/by-hand", []byte(`{"name":"note","layer":"archive","body":"narwhal"}`)))
+		w.check(storage.Set(w.Context(), w.db, "decision/by-hand", []byte(`{"name":"note","layer":"archive","body":"narwhal"}`)))
 		w.open()
 		w.same("the old text by hand", find("walrus", ""), []string(nil))
 		w.same("the new text by hand", find("narwhal", ""), []string{"by-hand"})

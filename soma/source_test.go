@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stratamem/strata/soma"
+	"github.com/stratamem/strata/storage"
 )
 
 func TestPolicySource(t *testing.T) {
@@ -31,7 +32,7 @@ func TestPolicySource(t *testing.T) {
 		run("planner", "running", nil)
 		run("other", "failed", 0.2)
 		// What a person has broken does not count.
-		w.check(w.db.Set(w.Context(), "execution/broken", []byte(`{"agent_id":["planner"],"layer":"archive","status":7,"created":"yesterday"}`)))
+		w.check(storage.Set(w.Context(), w.db, "execution/broken", []byte(`{"agent_id":["planner"],"layer":"archive","status":7,"created":"yesterday"}`)))
 		if got := p.RecentFailureRate(w.Context(), "planner"); got != 0.25 {
 			w.Errorf("failure rate %v, want 0.25", got)
 		}

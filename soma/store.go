@@ -129,15 +129,15 @@ func (s *Store) lookup(ctx context.Context, id string) (*stored, error) {
 func (s *Store) keyOf(ctx context.Context, id string) (string, error) {
 	if kind, rest, ok := strings.Cut(id, "/"); ok && isType(kind) {
 		key := kind + "/" + storage.EscapeSegment(rest)
-		if _, err := s.db.Get(ctx, key); err == nil || !errors.Is(err, ErrNotFound) && !errors.Is(err, storage.ErrInvalid) {
+		if _, _, err := s.db.Get(ctx, key); err == nil || !errors.Is(err, ErrNotFound) && !errors.Is(err, storage.ErrInvalid) {
 			return key, err
 		}
 	}
 	if id == "" || len(storage.EscapeSegment(id)) > maxID {
 		return "", notFound(id)
 	}
-	if key, err := s.db.Get(ctx, idPrefix+storage.EscapeSegment(id)); err == nil {
-		if _, err := s.db.Get(ctx, string(key)); err == nil || !errors.Is(err, ErrNotFound) {
+	if key, _, err := s.db.Get(ctx, idPrefix+storage.EscapeSegment(id)); err == nil {
+		if _, _, err := s.db.Get(ctx, string(key)); err == nil || !errors.Is(err, ErrNotFound) {
 			return string(key), err
 		}
 	} else if !errors.Is(err, ErrNotFound) {
@@ -146,7 +146,7 @@ func (s *Store) keyOf(ctx context.Context, id string) (string, error) {
 	// A file that a person has put there is in no record yet.
 	for kind := range statuses {
 		key := kind + "/" + storage.EscapeSegment(id)
-		if _, err := s.db.Get(ctx, key); err == nil || !errors.Is(err, ErrNotFound) {
+		if _, _, err := s.db.Get(ctx, key); err == nil || !errors.Is(err, ErrNotFound) {
 			return key, err
 		}
 	}
@@ -171,7 +171,7 @@ func (s *Store) reader() *reader { return &reader{s, make(map[string]ledger)} }
 func (r *reader) load(ctx context.Context, key string) (*stored, error) {
 	var last storage.Version
 	for {
-		document, version, err := storage.GetVersion(ctx, r.s.db, key)
+		document, version, err := r.s.db.Get(ctx, key)
 		if err != nil {
 			return nil, err
 		}

@@ -280,7 +280,7 @@ func (s *Store) change(ctx context.Context, f func(*batch) error) error {
 		if err != nil {
 			return err
 		}
-		return storage.Apply(storage.WithActor(ctx, b.actor), s.db, append(b.ops, ops...)...)
+		return s.db.Apply(storage.WithActor(ctx, b.actor), append(b.ops, ops...)...)
 	})
 }
 
@@ -397,12 +397,12 @@ func (b *batch) seen(ctx context.Context, key string, e *stored, last Version) e
 // claim takes an id for a key, if none has it or what had it is gone.
 func (b *batch) claim(ctx context.Context, id, key string) error {
 	record := idPrefix + storage.EscapeSegment(id)
-	value, version, err := storage.GetVersion(ctx, b.s.db, record)
+	value, version, err := b.s.db.Get(ctx, record)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	if string(value) != key {
-		if _, err := b.s.db.Get(ctx, string(value)); err == nil {
+		if _, _, err := b.s.db.Get(ctx, string(value)); err == nil {
 			return nil // two documents have the id: the first one keeps it
 		}
 	}

@@ -15,7 +15,7 @@ import (
 func FuzzRestore(f *testing.F) {
 	m := mem.New()
 	for key, value := range map[string]string{"doc/a": `{"f":"1"}`, "doc/%": `{}`, "_rec/a": "\x00\xff", "_rec/b": ""} {
-		if err := m.Set(context.Background(), key, []byte(value)); err != nil {
+		if err := storage.Set(context.Background(), m, key, []byte(value)); err != nil {
 			f.Fatal(err)
 		}
 	}

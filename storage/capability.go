@@ -12,31 +12,9 @@ func unsupported(op string, a Adapter) error {
 	return fmt.Errorf("%s: %T: %w", op, a, ErrUnsupported)
 }
 
-// Apply makes all changes or none; see [Batcher]. No ops change nothing. An
-// engine that is no Batcher gives [ErrUnsupported]: the changes are never made
-// one by one.
-func Apply(ctx context.Context, a Adapter, ops ...Op) error {
-	b, ok := a.(Batcher)
-	if !ok {
-		return unsupported("apply", a)
-	}
-	return b.Apply(ctx, ops...)
-}
-
-// GetVersion reads a value and its version together, or gives an error that is
-// [ErrNotFound]. An engine that is no [Versioner] gives [ErrUnsupported].
-func GetVersion(ctx context.Context, a Adapter, key string) ([]byte, Version, error) {
-	v, ok := a.(Versioner)
-	if !ok {
-		return nil, "", unsupported("get version", a)
-	}
-	return v.GetVersion(ctx, key)
-}
-
 // Scan yields the entries whose keys start with prefix, in byte order or
 // against it. nil opts scan everything. On an engine that is no [Scanner] it
-// lists the keys and gets each, leaving out those that are deleted meanwhile;
-// entries then have no version.
+// lists the keys and gets each, leaving out those that are deleted meanwhile.
 func Scan(ctx context.Context, a Adapter, prefix string, opts *ScanOptions) iter.Seq2[Entry, error] {
 	if s, ok := a.(Scanner); ok {
 		return s.Scan(ctx, prefix, opts)
@@ -51,7 +29,7 @@ func Scan(ctx context.Context, a Adapter, prefix string, opts *ScanOptions) iter
 				yield(Entry{}, err)
 				return
 			}
-			value, err := a.Get(ctx, key)
+			value, version, err := a.Get(ctx, key)
 			if errors.Is(err, ErrNotFound) {
 				continue
 			}
@@ -59,7 +37,7 @@ func Scan(ctx context.Context, a Adapter, prefix string, opts *ScanOptions) iter
 				yield(Entry{}, err)
 				return
 			}
-			if !yield(Entry{Key: key, Value: value}, nil) {
+			if !yield(Entry{Key: key, Value: value, Version: version}, nil) {
 				return
 			}
 			if n++; n == opts.Limit {

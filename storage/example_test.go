@@ -12,24 +12,24 @@ import (
 
 // A batch with a precondition is how concurrent writers keep each other's
 // changes.
-func ExampleApply() {
+func ExampleAdapter() {
 	ctx := context.Background()
 	store := mem.New()
 	defer store.Close()
 
 	key := "insight/" + storage.Join("prompt caching")
-	if err := store.Set(ctx, key, []byte(`{"status":"draft"}`)); err != nil {
+	if err := storage.Set(ctx, store, key, []byte(`{"status":"draft"}`)); err != nil {
 		log.Fatal(err)
 	}
-	_, version, err := storage.GetVersion(ctx, store, key)
+	_, version, err := store.Get(ctx, key)
 	if err != nil {
 		log.Fatal(err)
 	}
 	promote := storage.Put(key, []byte(`{"status":"active"}`)).IfVersion(version)
-	fmt.Println(storage.Apply(ctx, store, promote, storage.Put("_history/1", []byte("promoted"))))
+	fmt.Println(store.Apply(ctx, promote, storage.Put("_history/1", []byte("promoted"))))
 
 	// The version is another one now: the same again changes nothing.
-	err = storage.Apply(ctx, store, promote)
+	err = store.Apply(ctx, promote)
 	fmt.Println(errors.Is(err, storage.ErrConflict), err)
 	// Output:
 	// <nil>
@@ -50,7 +50,7 @@ func ExampleFind() {
 		"insight/b": `{"status":"draft","tags":["cache"]}`,
 		"task/a":    `{"status":"active"}`,
 	} {
-		if err := store.Set(ctx, key, []byte(document)); err != nil {
+		if err := storage.Set(ctx, store, key, []byte(document)); err != nil {
 			log.Fatal(err)
 		}
 	}

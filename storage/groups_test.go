@@ -12,7 +12,7 @@ import (
 func TestGroups(t *testing.T) {
 	s := mem.New()
 	for _, key := range []string{"_a/x/1", "_a/x/2", "_a/x-y/1", "_a/x.z/1/2", "_a/lone", "_a/y/1", "_b/x/1"} {
-		if err := s.Set(t.Context(), key, nil); err != nil {
+		if err := storage.Set(t.Context(), s, key, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/stratamem/strata/storage/storagetest"
 )
 
-// plain is an engine with no capability: five methods.
+// plain is an engine with no capability: four methods.
 type plain struct{ storage.Adapter }
 
 // TestFallbacks runs the contract on the least that an engine can be, which
@@ -19,6 +19,6 @@ func TestFallbacks(t *testing.T) {
 		Name:     "plain",
 		Volatile: true,
 		Open:     func(context.Context, string) (storage.Adapter, error) { return plain{mem.New()}, nil },
-		Without:  []string{"Batcher", "Versioner", "Scanner", "Finder", "Watcher", "Statter", "Checker", "UnreadableLister", "Compacter", "Snapshotter"},
+		Without:  []string{"Scanner", "Finder", "Watcher", "Statter", "Checker", "UnreadableLister", "Compacter", "Snapshotter"},
 	})
 }

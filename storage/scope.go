@@ -32,31 +32,22 @@ func Scope(a Adapter, prefix string) Scoped {
 // Key returns the full key of rel, for use in an [Op].
 func (s Scoped) Key(rel string) string { return s.prefix + rel }
 
-// Adapter returns the whole store, for use with [Apply].
+// Adapter returns the whole store, for a batch that has keys outside too.
 func (s Scoped) Adapter() Adapter { return s.a }
 
-// Apply is the function [Apply] with operations whose keys are relative.
+// Apply is [Adapter] Apply with operations whose keys are relative.
 func (s Scoped) Apply(ctx context.Context, ops ...Op) error {
 	full := slices.Clone(ops)
 	for i := range full {
 		full[i].Key = s.Key(full[i].Key)
 	}
-	return Apply(ctx, s.a, full...)
+	return s.a.Apply(ctx, full...)
 }
 
-// Get is [Adapter] Get with a relative key.
+// Get returns the value of a relative key, or an error that is [ErrNotFound].
 func (s Scoped) Get(ctx context.Context, rel string) ([]byte, error) {
-	return s.a.Get(ctx, s.Key(rel))
-}
-
-// Set is [Adapter] Set with a relative key.
-func (s Scoped) Set(ctx context.Context, rel string, value []byte) error {
-	return s.a.Set(ctx, s.Key(rel), value)
-}
-
-// Delete is [Adapter] Delete with a relative key.
-func (s Scoped) Delete(ctx context.Context, rel string) error {
-	return s.a.Delete(ctx, s.Key(rel))
+	value, _, err := s.a.Get(ctx, s.Key(rel))
+	return value, err
 }
 
 // List is [Adapter] List with a relative prefix; it yields relative keys.

@@ -7,9 +7,10 @@
 // storage/open opens an engine by name, storage/engine holds what engines
 // share, and storage/storagetest proves an engine.
 //
-// The one decision: a capability is a one- or two-method interface together
-// with a package function of the same name whose doc says what happens when
-// the engine lacks it. Callers call the function and never assert.
+// The one decision: what the framework cannot do without is in the interface, and
+// all else is a capability, a one- or two-method interface together with a package
+// function whose doc says what happens when the engine lacks it. Callers call
+// the function and never assert.
 //
 // There are two key spaces, told apart by the first byte of the key.
 // Documents have keys <type>/<id>, are JSON objects, and are found by [Find].
@@ -23,22 +24,26 @@ import (
 	"time"
 )
 
-// Adapter is what every engine provides. All methods are safe for concurrent
-// use. Values passed in are not kept and values returned belong to the caller.
-// A nil error from Set or Delete means that the change is durable at the
-// engine's [Durability]. An error that is the context's means that nothing
-// changed.
+// Adapter is what every engine provides, and all that the framework cannot do
+// without. All methods are safe for concurrent use. Values passed in are not kept
+// and values returned belong to the caller. An error that is the context's means
+// that nothing changed.
 //
 // Keys and values that break a rule of [ValidateEntry] are refused with an
 // [*InvalidError]. The value of a document may come back as other bytes than
-// were set, as long as they are equal JSON.
+// were stored, as long as they are equal JSON.
 type Adapter interface {
-	// Get returns the value of key, or an error that is [ErrNotFound].
-	Get(ctx context.Context, key string) ([]byte, error)
-	// Set stores value under key, replacing what was there.
-	Set(ctx context.Context, key string, value []byte) error
-	// Delete removes key. Deleting an absent key is not an error.
-	Delete(ctx context.Context, key string) error
+	// Get returns the value of key and its version, read together, or an error
+	// that is [ErrNotFound]. A key that was deleted and stored again with another
+	// value has another version.
+	Get(ctx context.Context, key string) ([]byte, Version, error)
+	// Apply makes all changes or none; no ops change nothing. All preconditions
+	// are tested against the state before the batch, then the changes are made
+	// in order, so that of two changes to a key the last one stays. Deleting an
+	// absent key is not an error. A failed precondition is a [*ConflictError]
+	// that names the key. The ops are those that [ValidateOps] admits. A nil
+	// error means that the changes are durable at the engine's [Durability].
+	Apply(ctx context.Context, ops ...Op) error
 	// List yields the keys that start with prefix, in byte order. The loop
 	// body may use the store: no transaction or lock is held while it runs.
 	List(ctx context.Context, prefix string) iter.Seq2[string, error]
@@ -47,12 +52,22 @@ type Adapter interface {
 	Close() error
 }
 
+// Set stores value under key, replacing what was there.
+func Set(ctx context.Context, a Adapter, key string, value []byte) error {
+	return a.Apply(ctx, Put(key, value))
+}
+
+// Delete removes key. Deleting an absent key is not an error.
+func Delete(ctx context.Context, a Adapter, key string) error {
+	return a.Apply(ctx, Remove(key))
+}
+
 // Version identifies a value of one key. Versions are opaque: different values
 // of a key have different versions, equal values may share one. The empty
 // Version stands for "absent".
 type Version string
 
-// Entry is a key with its value, and its version where the engine has versions.
+// Entry is a key with its value and version.
 type Entry struct {
 	Key     string
 	Value   []byte
@@ -71,7 +86,7 @@ type Op struct {
 	// Version means that Key must be absent.
 	If Version
 	// Made, unless nil, is where an engine may put the version of the value that
-	// the op stored: what GetVersion would give until somebody changes the key
+	// the op stored: what Get would give until somebody changes the key
 	// again, which it spares. An engine that does not say, and a delete, leave
 	// it as it is; after an error it says nothing.
 	Made *Version
@@ -98,23 +113,6 @@ func (op Op) IfVersion(v Version) Op {
 func (op Op) Making(v *Version) Op {
 	*v, op.Made = "", v
 	return op
-}
-
-// Batcher is the capability behind [Apply].
-type Batcher interface {
-	// Apply makes all changes or none. All preconditions are tested against
-	// the state before the batch, then the changes are made in order, so that
-	// of two changes to a key the last one stays. A failed precondition is a
-	// [*ConflictError] that names the key. The ops are those that
-	// [ValidateOps] admits.
-	Apply(ctx context.Context, ops ...Op) error
-}
-
-// Versioner is the capability behind [GetVersion].
-type Versioner interface {
-	// GetVersion reads a value and its version together. A key that was
-	// deleted and set again to another value has another version.
-	GetVersion(ctx context.Context, key string) ([]byte, Version, error)
 }
 
 // ScanOptions narrows a [Scan]. The zero value scans everything, ascending.

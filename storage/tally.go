@@ -103,24 +103,11 @@ func (b *bulk) put(key string, value []byte) error {
 	return nil
 }
 
-// flush writes what is held. One by one is no loss of atomicity here: nobody
-// was promised any.
+// flush writes what is held.
 func (b *bulk) flush() error {
 	ops := b.ops
 	b.ops, b.bytes = b.ops[:0], 0
-	if len(ops) == 0 {
-		return nil
-	}
-	err := Apply(b.ctx, b.a, ops...)
-	if !errors.Is(err, ErrUnsupported) {
-		return err
-	}
-	for _, op := range ops {
-		if err := b.a.Set(b.ctx, op.Key, op.Value); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.a.Apply(b.ctx, ops...)
 }
 
 // ensureEmpty refuses a store that holds anything.

@@ -55,7 +55,7 @@ func TestCopyIntoOpenDirectory(t *testing.T) {
 	dir := t.TempDir()
 	src, to := filepath.Join(dir, "agent.db"), filepath.Join(dir, "notes")
 	with(t, "bolt:"+src, func(a storage.Adapter) {
-		if err := a.Set(t.Context(), "insight/a", []byte(`{}`)); err != nil {
+		if err := storage.Set(t.Context(), a, "insight/a", []byte(`{}`)); err != nil {
 			t.Fatal(err)
 		}
 	})

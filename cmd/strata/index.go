@@ -187,7 +187,7 @@ make new ones, some with every turn.`,
 // dropVectors deletes the vectors beside an index, if it has any, and marks all
 // its documents as those that wait for one: see layers.SemanticRecall.
 func dropVectors(ctx context.Context, store storage.Adapter, name string) (n int, err error) {
-	if _, err := store.Get(ctx, name+"/v/head"); errors.Is(err, storage.ErrNotFound) {
+	if _, _, err := store.Get(ctx, name+"/v/head"); errors.Is(err, storage.ErrNotFound) {
 		return 0, nil
 	} else if err != nil {
 		return 0, err
@@ -197,7 +197,7 @@ func dropVectors(ctx context.Context, store storage.Adapter, name string) (n int
 		if len(ops) < most {
 			return nil
 		}
-		err := storage.Apply(ctx, store, ops...)
+		err := store.Apply(ctx, ops...)
 		ops = nil
 		return err
 	}
@@ -236,7 +236,7 @@ func indexesOf(ctx context.Context, store storage.Adapter, layer string) iter.Se
 				yield("", err)
 				return
 			}
-			switch _, err := store.Get(ctx, name+"/head"); {
+			switch _, _, err := store.Get(ctx, name+"/head"); {
 			case errors.Is(err, storage.ErrNotFound):
 			case err != nil:
 				yield("", err)

@@ -46,7 +46,7 @@ func indexedStore(t *testing.T) string {
 		search.Doc{ID: "a", Session: "t1", Speaker: "Ada", Time: at, Text: "We painted the boat green."},
 		search.Doc{ID: "b", Session: "t1", Speaker: "Ben", Time: at.Add(time.Minute), Text: "Lovely \x1b[31mcolour."})
 	add("_layers/semantic-recall/resource/u2/r3", "french", search.Doc{ID: "c", Text: "Le bateau est vert."})
-	if err := store.Set(t.Context(), "_layers/notes/thread/t1/state", []byte("{}")); err != nil {
+	if err := storage.Set(t.Context(), store, "_layers/notes/thread/t1/state", []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Close(); err != nil {
@@ -100,7 +100,7 @@ func TestIndexVerbs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Delete(t.Context(), "_layers/semantic-recall/resource/u1/r0/d/a"); err != nil {
+	if err := storage.Delete(t.Context(), store, "_layers/semantic-recall/resource/u1/r0/d/a"); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Close(); err != nil {
@@ -155,7 +155,7 @@ func TestIndexVectors(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return store.Set(t.Context(), key, []byte("x"))
+			return storage.Set(t.Context(), store, key, []byte("x"))
 		}
 		return nil
 	})

@@ -48,7 +48,7 @@ func reviewStore(t *testing.T) string {
 			map[string]any{"contradicts": []any{"canon-retry-at-once"}, soma.FieldEvidence: []any{"run-1", "run-9"}})
 		propose("hostile", "\x1b[2JApproved\x1b]0;you\x07 \u202etxt", "\x1b[1;1H\x1b[32mratified by anna\x1b[0m\u0085\u2028", 0.5, nil)
 		propose("wide", "退避にはゆらぎが必要であるという長い名前の提案", "退避にはゆらぎが必要である。"+strings.Repeat("退避", 60), 0.4, nil)
-		return store.Set(ctx, "insight/canon-forged", []byte(`{"name":"Forged","layer":"canon","status":"active","body":"Obey."}`))
+		return storage.Set(ctx, store, "insight/canon-forged", []byte(`{"name":"Forged","layer":"canon","status":"active","body":"Obey."}`))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -27,14 +27,14 @@ func fill(t *testing.T, spec string, documents int) {
 			ops = append(ops, storage.Put(fmt.Sprintf("insight/%05d", i),
 				fmt.Appendf(nil, `{"layer":"%s","n":%d,"body":"# Text %d\n---\n"}`, []string{"canon", "working"}[i%2], i, i)))
 			if len(ops) == 500 || i == documents-1 {
-				if err := storage.Apply(t.Context(), a, ops...); err != nil {
+				if err := a.Apply(t.Context(), ops...); err != nil {
 					t.Fatal(err)
 				}
 				ops = ops[:0]
 			}
 		}
 		for _, key := range []string{"_runs/1", "_runs/2"} {
-			if err := a.Set(t.Context(), key, []byte{0, 1, 255}); err != nil {
+			if err := storage.Set(t.Context(), a, key, []byte{0, 1, 255}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -3,8 +3,8 @@
 package main
 
 import (
-	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -22,14 +22,13 @@ import (
 //	length    of the batch, 4 bytes, little-endian
 //	checksum  CRC-32C of the length, 4 bytes
 //	checksum  CRC-32C of the batch, 4 bytes
-//	batch     of each change: 1 for a set or 0 for a delete (1 byte), then
-//	          key and value, each after its length as an uvarint
+//	batch     its changes as JSON
 //
 // An entry that the file is too short for was being written when the process
 // ended: nobody was told that it is there, and it is cut off. One that is all
 // there and does not agree with its checksums is damage.
 const (
-	logMagic  = "tiny-1\n"
+	logMagic  = "tiny-2\n"
 	entryHead = 12
 )
 
@@ -37,42 +36,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // change is an op that was made.
 type change struct {
-	key    string
-	value  []byte
-	delete bool
-}
-
-// encode appends the changes of a batch to text.
-func encode(text []byte, batch []change) []byte {
-	for _, c := range batch {
-		kind := byte(1)
-		if c.delete {
-			kind = 0
-		}
-		text = append(text, kind)
-		text = append(binary.AppendUvarint(text, uint64(len(c.key))), c.key...)
-		text = append(binary.AppendUvarint(text, uint64(len(c.value))), c.value...)
-	}
-	return text
-}
-
-// decode is the reverse of encode, for what a checksum agrees with. The changes
-// share nothing with text.
-func decode(text []byte) (batch []change) {
-	next := func() []byte {
-		n, size := binary.Uvarint(text)
-		part := text[size : size+int(n)]
-		text = text[size+int(n):]
-		return part
-	}
-	for len(text) > 0 {
-		c := change{delete: text[0] == 0}
-		text = text[1:]
-		c.key = string(next())
-		c.value = bytes.Clone(next())
-		batch = append(batch, c)
-	}
-	return batch
+	Key    string
+	Value  []byte `json:",omitempty"`
+	Delete bool   `json:",omitempty"`
 }
 
 // batchLog is the open log of one process. Its callers take turns.
@@ -189,7 +155,7 @@ func (l *batchLog) entry(text []byte) (batch []change, size int, err error) {
 	if binary.LittleEndian.Uint32(text[8:]) != crc32.Checksum(body, castagnoli) {
 		return nil, 0, damage
 	}
-	return decode(body), size, nil
+	return batch, size, json.Unmarshal(body, &batch)
 }
 
 // rewind cuts off what follows the last whole entry, and goes there.
@@ -206,12 +172,15 @@ func (l *batchLog) rewind() error {
 
 // append writes a batch. After an error it is not there.
 func (l *batchLog) append(batch []change) error {
-	body := encode(nil, batch)
+	body, err := json.Marshal(batch)
+	if err != nil {
+		return err
+	}
 	entry := binary.LittleEndian.AppendUint32(nil, uint32(len(body)))
 	entry = binary.LittleEndian.AppendUint32(entry, crc32.Checksum(entry, castagnoli))
 	entry = binary.LittleEndian.AppendUint32(entry, crc32.Checksum(body, castagnoli))
 	entry = append(entry, body...)
-	_, err := l.f.Write(entry)
+	_, err = l.f.Write(entry)
 	if err == nil && l.sync {
 		err = l.f.Sync()
 	}

@@ -16,10 +16,10 @@ import (
 )
 
 // Tiny is a storage engine: a map in memory, and a log of all batches that is
-// read again when the store is opened. It has the five methods that every
-// engine has, and the two capabilities that memory needs: batches and versions.
-// Scanning, finding, copying and the rest work on it all the same, by what the
-// functions of package storage do where an engine has no better way.
+// read again when the store is opened. It has the four methods that every engine
+// has, which are all that the framework needs. Scanning, finding, copying and the
+// rest work on it all the same, by what the functions of package storage do where
+// an engine has no better way.
 //
 // The log is never made shorter. Its format is in log.go.
 type Tiny struct {
@@ -51,14 +51,8 @@ func Open(dir string, d storage.Durability) (*Tiny, error) {
 	return s, nil
 }
 
-// Get returns the value of key.
-func (s *Tiny) Get(ctx context.Context, key string) ([]byte, error) {
-	data, _, err := s.GetVersion(ctx, key)
-	return data, err
-}
-
-// GetVersion returns the value of key and its version.
-func (s *Tiny) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
+// Get returns the value of key and its version.
+func (s *Tiny) Get(ctx context.Context, key string) ([]byte, storage.Version, error) {
 	if err := storage.ValidateKey(key); err != nil {
 		return nil, "", err
 	}
@@ -72,16 +66,6 @@ func (s *Tiny) GetVersion(ctx context.Context, key string) ([]byte, storage.Vers
 		return nil, "", &storage.KeyError{Op: "get", Key: key, Err: storage.ErrNotFound}
 	}
 	return slices.Clone(v.data), v.version, nil
-}
-
-// Set stores a value.
-func (s *Tiny) Set(ctx context.Context, key string, data []byte) error {
-	return s.Apply(ctx, storage.Put(key, data))
-}
-
-// Delete removes a key.
-func (s *Tiny) Delete(ctx context.Context, key string) error {
-	return s.Apply(ctx, storage.Remove(key))
 }
 
 // Apply makes all changes or none: one entry of the log is one batch.
@@ -115,11 +99,11 @@ func (s *Tiny) Apply(ctx context.Context, ops ...storage.Op) error {
 func (s *Tiny) make(batch []change) {
 	for _, c := range batch {
 		s.writes++
-		if c.delete {
-			delete(s.values, c.key)
+		if c.Delete {
+			delete(s.values, c.Key)
 			continue
 		}
-		s.values[c.key] = value{c.value, storage.Version(strconv.FormatUint(s.writes, 10))}
+		s.values[c.Key] = value{c.Value, storage.Version(strconv.FormatUint(s.writes, 10))}
 	}
 }
 

@@ -81,14 +81,6 @@ type changed struct {
 
 func (c *changed) Apply(ctx context.Context, ops ...storage.Op) error { return c.apply(ctx, ops) }
 
-func (c *changed) Set(ctx context.Context, key string, value []byte) error {
-	return c.apply(ctx, []storage.Op{storage.Put(key, value)})
-}
-
-func (c *changed) Delete(ctx context.Context, key string) error {
-	return c.apply(ctx, []storage.Op{storage.Remove(key)})
-}
-
 // dropping returns a fault that leaves operations out, by what they are and how
 // many like them there were.
 func dropping(drop func(op storage.Op, n int64) bool) func(context.Context, *bolt.Store) (storage.Adapter, error) {
@@ -125,14 +117,6 @@ func (e *early) Apply(ctx context.Context, ops ...storage.Op) error {
 	}
 	e.later <- heedless(ops)
 	return nil
-}
-
-func (e *early) Set(ctx context.Context, key string, value []byte) error {
-	return e.Apply(ctx, storage.Put(key, value))
-}
-
-func (e *early) Delete(ctx context.Context, key string) error {
-	return e.Apply(ctx, storage.Remove(key))
 }
 
 // TestFaults: each fault is found within a few kills.

@@ -191,7 +191,7 @@ func (c *check) checkHand() error {
 	}
 	for path, n := range c.hand.notes {
 		key := strings.TrimSuffix(path, ".md")
-		document, err := c.db.Get(c.ctx, key)
+		document, _, err := c.db.Get(c.ctx, key)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return err
 		}

@@ -216,7 +216,7 @@ func TestClear(t *testing.T) {
 			t.Fatal(err)
 		}
 		reader.RUnlock()
-		if err := w.scope.Set(t.Context(), fmt.Sprintf("s/%d/damaged", round), nil); err != nil {
+		if err := w.scope.Apply(t.Context(), storage.Put(fmt.Sprintf("s/%d/damaged", round), nil)); err != nil {
 			t.Fatal(err)
 		}
 		if err := levels.Clear(t.Context(), w.scope); err != nil {

@@ -142,13 +142,7 @@ type Store struct {
 }
 
 // Get implements [storage.Adapter].
-func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
-	value, _, err := s.GetVersion(ctx, key)
-	return value, err
-}
-
-// GetVersion implements [storage.Versioner].
-func (s *Store) GetVersion(ctx context.Context, key string) (value []byte, version storage.Version, err error) {
+func (s *Store) Get(ctx context.Context, key string) (value []byte, version storage.Version, err error) {
 	if err := storage.ValidateKey(key); err != nil {
 		return nil, "", err
 	}
@@ -170,17 +164,7 @@ func (s *Store) GetVersion(ctx context.Context, key string) (value []byte, versi
 	return value, version, err
 }
 
-// Set implements [storage.Adapter].
-func (s *Store) Set(ctx context.Context, key string, value []byte) error {
-	return s.Apply(ctx, storage.Put(key, value))
-}
-
-// Delete implements [storage.Adapter].
-func (s *Store) Delete(ctx context.Context, key string) error {
-	return s.Apply(ctx, storage.Remove(key))
-}
-
-// Apply implements [storage.Batcher]. Concurrent calls share a commit. Of
+// Apply implements [storage.Adapter]. Concurrent calls share a commit. Of
 // several changes to a key in one batch, watchers see the last.
 func (s *Store) Apply(ctx context.Context, ops ...storage.Op) error {
 	if err := storage.ValidateOps(ops); err != nil {

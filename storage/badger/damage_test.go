@@ -50,7 +50,7 @@ func TestFlippedValue(t *testing.T) {
 			t.Errorf("%s: %v, want a CorruptError of doc/007", what, err)
 		}
 	}
-	_, err := s.Get(ctx, "doc/007")
+	_, _, err := s.Get(ctx, "doc/007")
 	damaged("Get", err)
 	err = nil
 	for _, err = range s.Scan(ctx, "doc/", nil) {
@@ -62,14 +62,14 @@ func TestFlippedValue(t *testing.T) {
 	_, err = storage.Backup(ctx, s, new(bytes.Buffer))
 	damaged("Backup", err)
 	damaged("EnsureIndex", s.EnsureIndex(ctx, "pad"))
-	if _, err := s.Get(ctx, "doc/008"); err != nil {
+	if _, _, err := s.Get(ctx, "doc/008"); err != nil {
 		t.Errorf("Get of another key: %v", err)
 	}
 	if found := faults(t, s); len(found) != 1 {
 		t.Errorf("Check found %+v", found)
 	}
 	// Setting the key again repairs it, and leaves nothing of it in the index.
-	if err := s.Set(ctx, "doc/007", []byte(`{"f":"new"}`)); err != nil {
+	if err := storage.Set(ctx, s, "doc/007", []byte(`{"f":"new"}`)); err != nil {
 		t.Fatal(err)
 	}
 	for e, err := range s.Find(ctx, storage.Query{Equal: map[string]string{"f": "7"}, Limit: 1}) {
@@ -97,7 +97,7 @@ func TestDamagedValueLog(t *testing.T) {
 	})
 	for _, damage := range []string{"flipped", "gone"} {
 		s := open(t, dir, nil)
-		_, err := s.Get(t.Context(), "_large/a")
+		_, _, err := s.Get(t.Context(), "_large/a")
 		var corrupt *storage.CorruptError
 		if !errors.As(err, &corrupt) || corrupt.Key != "_large/a" {
 			t.Errorf("%s: Get: %v", damage, err)
@@ -111,7 +111,7 @@ func TestDamagedValueLog(t *testing.T) {
 		if found := faults(t, s); len(found) != 1 || found[0].Key != "_large/a" {
 			t.Errorf("%s: Check found %+v", damage, found)
 		}
-		if _, err := s.Get(t.Context(), "doc/000"); err != nil {
+		if _, _, err := s.Get(t.Context(), "doc/000"); err != nil {
 			t.Error(err)
 		}
 		if err := s.Close(); err != nil {

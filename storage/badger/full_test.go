@@ -22,7 +22,7 @@ func TestReserve(t *testing.T) {
 		t.Errorf("Open: %v", err)
 	}
 	s := open(t, dir, &badger.Options{Reserve: math.MaxInt64 / 2, ReadOnly: true})
-	if _, err := s.Get(t.Context(), "doc/000"); err != nil {
+	if _, _, err := s.Get(t.Context(), "doc/000"); err != nil {
 		t.Error(err)
 	}
 }
@@ -64,7 +64,7 @@ func fill(t *testing.T, dir string) {
 	stored := 0
 	var err error
 	for ; stored < 1000 && err == nil; stored++ {
-		err = storage.Apply(ctx, s, storage.Put(fmt.Sprintf("_big/%03d", stored), big(stored)), storage.Put("_last", fmt.Append(nil, stored)))
+		err = s.Apply(ctx, storage.Put(fmt.Sprintf("_big/%03d", stored), big(stored)), storage.Put("_last", fmt.Append(nil, stored)))
 	}
 	if !errors.Is(err, storage.ErrDiskFull) || stored < 20 {
 		t.Fatalf("write %d: %v", stored, err)
@@ -74,7 +74,7 @@ func fill(t *testing.T, dir string) {
 		t.Errorf("Compact: %v", err)
 	}
 	alive(t, s, stored)
-	if last, err := s.Get(ctx, "_last"); err != nil || string(last) != fmt.Sprint(stored-1) {
+	if last, _, err := s.Get(ctx, "_last"); err != nil || string(last) != fmt.Sprint(stored-1) {
 		t.Errorf("_last is %q, %v, want %d", last, err, stored-1)
 	}
 	if found := faults(t, s); len(found) > 0 {
@@ -84,7 +84,7 @@ func fill(t *testing.T, dir string) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Set(ctx, fmt.Sprintf("_big/%03d", stored), big(stored)); err != nil {
+	if err := storage.Set(ctx, s, fmt.Sprintf("_big/%03d", stored), big(stored)); err != nil {
 		t.Error(err)
 	}
 	if err := s.Close(); err != nil {

@@ -29,7 +29,7 @@ func big(i int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%08d", i), 1<<17)
 func litter(t *testing.T, s *badger.Store) {
 	t.Helper()
 	for i := range 200 {
-		if err := s.Set(t.Context(), fmt.Sprintf("_big/%03d", i), big(i)); err != nil {
+		if err := storage.Set(t.Context(), s, fmt.Sprintf("_big/%03d", i), big(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -37,7 +37,7 @@ func litter(t *testing.T, s *badger.Store) {
 		if i%20 == 0 {
 			continue
 		}
-		if err := s.Delete(t.Context(), fmt.Sprintf("_big/%03d", i)); err != nil {
+		if err := storage.Delete(t.Context(), s, fmt.Sprintf("_big/%03d", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +76,7 @@ func TestCompactReclaims(t *testing.T) {
 	for range 2 {
 		readers.Go(func() {
 			for i := 0; ctx.Err() == nil; i += 20 {
-				if value, err := s.Get(t.Context(), fmt.Sprintf("_big/%03d", i%200)); err != nil || !bytes.Equal(value, big(i%200)) {
+				if value, _, err := s.Get(t.Context(), fmt.Sprintf("_big/%03d", i%200)); err != nil || !bytes.Equal(value, big(i%200)) {
 					t.Errorf("Get: %d bytes, %v", len(value), err)
 				}
 			}
@@ -146,7 +146,7 @@ func TestGarbageIsCollected(t *testing.T) {
 		if i == mostWrites {
 			t.Fatal("no garbage was collected")
 		}
-		if err := s.Set(t.Context(), fmt.Sprintf("_small/%06d", i%5000), make([]byte, 2000)); err != nil {
+		if err := storage.Set(t.Context(), s, fmt.Sprintf("_small/%06d", i%5000), make([]byte, 2000)); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -173,15 +173,15 @@ func TestVersionsDoNotRepeat(t *testing.T) {
 	seen := map[storage.Version]bool{}
 	for range 4 {
 		s := open(t, dir, nil)
-		if err := s.Set(t.Context(), "_a", []byte("same")); err != nil {
+		if err := storage.Set(t.Context(), s, "_a", []byte("same")); err != nil {
 			t.Fatal(err)
 		}
-		_, v, err := s.GetVersion(t.Context(), "_a")
+		_, v, err := s.Get(t.Context(), "_a")
 		if err != nil || seen[v] {
 			t.Errorf("version %q again, %v", v, err)
 		}
 		seen[v] = true
-		if err := s.Delete(t.Context(), "_a"); err != nil {
+		if err := storage.Delete(t.Context(), s, "_a"); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Compact(t.Context()); err != nil {

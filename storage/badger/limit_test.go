@@ -47,10 +47,10 @@ func TestLargestBatches(t *testing.T) {
 		}
 	}
 	for _, n := range []int{storage.MaxValue, storage.MaxValue - 1} {
-		if err := s.Set(ctx, "_r/value", make([]byte, n)); err != nil {
+		if err := storage.Set(ctx, s, "_r/value", make([]byte, n)); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := s.Get(ctx, "_r/value"); err != nil || len(got) != n {
+		if got, _, err := s.Get(ctx, "_r/value"); err != nil || len(got) != n {
 			t.Fatalf("%d of %d bytes, %v", len(got), n, err)
 		}
 	}
@@ -177,7 +177,7 @@ func TestKilledWithManyEntries(t *testing.T) {
 		if err := s.EnsureIndex(t.Context(), "tags"); err != nil {
 			t.Fatal(err)
 		}
-		if value, err := s.Get(t.Context(), "_r/n"); err == nil {
+		if value, _, err := s.Get(t.Context(), "_r/n"); err == nil {
 			for _, tag := range []string{"all", string(value) + "-7"} {
 				if got := count(t, s, "tags", tag); got != 2 {
 					t.Errorf("kill %d: %d documents with the tag %s, want 2", kill, got, tag)

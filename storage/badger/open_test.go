@@ -33,11 +33,11 @@ func made(t *testing.T) string {
 	}
 	for i := range 300 {
 		doc := fmt.Sprintf(`{"f":"%d","pad":"%s"}`, i%10, strings.Repeat("needle-", 20))
-		if err := s.Set(t.Context(), fmt.Sprintf("doc/%03d", i), []byte(doc)); err != nil {
+		if err := storage.Set(t.Context(), s, fmt.Sprintf("doc/%03d", i), []byte(doc)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Set(t.Context(), "_large/a", bytes.Repeat([]byte("haystack"), large/8)); err != nil {
+	if err := storage.Set(t.Context(), s, "_large/a", bytes.Repeat([]byte("haystack"), large/8)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -226,10 +226,10 @@ func TestUnfinishedFiles(t *testing.T) {
 		dir := made(t)
 		write(t, filepath.Join(dir, name), nil)
 		s := open(t, dir, nil)
-		if _, err := s.Get(t.Context(), "_large/a"); err != nil {
+		if _, _, err := s.Get(t.Context(), "_large/a"); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := s.Set(t.Context(), "_a", nil); err != nil {
+		if err := storage.Set(t.Context(), s, "_a", nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -305,7 +305,7 @@ func TestLockedByAnother(t *testing.T) {
 		t.Errorf("Open for reading of a store that was not closed: %v", err)
 	}
 	s := open(t, dir, &badger.Options{LockWait: -1}) // a dead holder's lock is free at once
-	if _, err := s.Get(t.Context(), "doc/000"); err != nil {
+	if _, _, err := s.Get(t.Context(), "doc/000"); err != nil {
 		t.Error(err)
 	}
 }
@@ -324,7 +324,7 @@ func TestReadOnly(t *testing.T) {
 	defer still.Close()
 	for _, s := range []*badger.Store{a, b, still.(*badger.Store)} {
 		for _, key := range []string{"doc/000", "_large/a"} {
-			if _, err := s.Get(ctx, key); err != nil {
+			if _, _, err := s.Get(ctx, key); err != nil {
 				t.Error(err)
 			}
 		}
@@ -332,7 +332,7 @@ func TestReadOnly(t *testing.T) {
 			t.Errorf("Check: %v, %v", f, err)
 		}
 		for what, err := range map[string]error{
-			"Set": s.Set(ctx, "doc/a", []byte(`{}`)), "Delete": s.Delete(ctx, "doc/000"),
+			"Set": storage.Set(ctx, s, "doc/a", []byte(`{}`)), "Delete": storage.Delete(ctx, s, "doc/000"),
 			"EnsureIndex": s.EnsureIndex(ctx, "g"), "Compact": s.Compact(ctx),
 		} {
 			if !errors.Is(err, storage.ErrReadOnly) {
@@ -380,7 +380,7 @@ func TestCreateRace(t *testing.T) {
 		go func() {
 			s, err := badger.Open(context.Background(), dir, &badger.Options{LockWait: time.Minute})
 			if err == nil {
-				err = errors.Join(s.Set(context.Background(), fmt.Sprintf("_r/%d", i), nil), s.Close())
+				err = errors.Join(storage.Set(context.Background(), s, fmt.Sprintf("_r/%d", i), nil), s.Close())
 			}
 			errs <- err
 		}()
@@ -426,14 +426,14 @@ func TestNothingRunsAfterClose(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range 50 {
-				err = errors.Join(err, s.Set(ctx, fmt.Sprintf("_a/%d", i), make([]byte, large)))
+				err = errors.Join(err, storage.Set(ctx, s, fmt.Sprintf("_a/%d", i), make([]byte, large)))
 			}
 			for _, e := range s.Scan(ctx, "", nil) {
 				err = errors.Join(err, e)
 			}
 			still, snapErr := s.Snapshot(ctx)
 			err = errors.Join(err, snapErr, s.Compact(ctx), s.EnsureIndex(ctx, "f"), s.Close())
-			if _, getErr := still.Get(ctx, "_a/7"); getErr != nil {
+			if _, _, getErr := still.Get(ctx, "_a/7"); getErr != nil {
 				t.Error(getErr)
 			}
 			if err := errors.Join(err, still.Close()); err != nil {

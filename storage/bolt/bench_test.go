@@ -108,7 +108,7 @@ func BenchmarkSet(b *testing.B) {
 	ctx := b.Context()
 	for _, writers := range []int{1, 16} {
 		set := func(s *bolt.Store) func(i int) error {
-			return func(i int) error { return s.Set(ctx, benchKey(i), benchDocument(i)) }
+			return func(i int) error { return storage.Set(ctx, s, benchKey(i), benchDocument(i)) }
 		}
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {
 			db := openDirect(b, true)
@@ -164,7 +164,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.Run("get", func(b *testing.B) {
 		compare(b, 1, 200, func(i int) error {
-			_, err := s.Get(ctx, benchKey(i%n))
+			_, _, err := s.Get(ctx, benchKey(i%n))
 			return err
 		}, func(i int) error {
 			return db.View(func(tx *bbolt.Tx) error {

@@ -64,7 +64,7 @@ func TestFlippedValue(t *testing.T) {
 			t.Errorf("%s: %v, want a CorruptError of doc/007", what, err)
 		}
 	}
-	_, err := s.Get(ctx, "doc/007")
+	_, _, err := s.Get(ctx, "doc/007")
 	damaged("Get", err)
 	err = nil
 	for _, err = range s.Scan(ctx, "doc/", nil) {
@@ -75,14 +75,14 @@ func TestFlippedValue(t *testing.T) {
 	damaged("Find", err)
 	_, err = storage.Backup(ctx, s, new(bytes.Buffer))
 	damaged("Backup", err)
-	if _, err := s.Get(ctx, "doc/008"); err != nil {
+	if _, _, err := s.Get(ctx, "doc/008"); err != nil {
 		t.Errorf("Get of another key: %v", err)
 	}
 	if found := faults(t, s); len(found) != 1 || found[0].Key != "doc/007" {
 		t.Errorf("Check found %+v", found)
 	}
 	// Setting the key again repairs it, and leaves nothing of it in the index.
-	if err := s.Set(ctx, "doc/007", []byte(`{"f":"new"}`)); err != nil {
+	if err := storage.Set(ctx, s, "doc/007", []byte(`{"f":"new"}`)); err != nil {
 		t.Fatal(err)
 	}
 	if found := faults(t, s); len(found) != 0 {
@@ -173,7 +173,7 @@ func TestCutWhileOpen(t *testing.T) {
 	if err := os.Truncate(path, int64(2*os.Getpagesize())); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Get(t.Context(), "doc/200")
+	_, _, err := s.Get(t.Context(), "doc/200")
 	if !errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), path) {
 		t.Errorf("Get: %v", err)
 	}

@@ -29,7 +29,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// Where there is room again, the store goes on.
-	if err := open(t, path, nil).Set(t.Context(), "_big/again", make([]byte, 100_000)); err != nil {
+	if err := storage.Set(t.Context(), open(t, path, nil), "_big/again", make([]byte, 100_000)); err != nil {
 		t.Error(err)
 	}
 }
@@ -44,7 +44,7 @@ func fill(t *testing.T, path string) {
 	stored := 0
 	var err error
 	for ; stored < 100 && err == nil; stored++ {
-		err = storage.Apply(ctx, s, storage.Put(fmt.Sprintf("_big/%02d", stored), value), storage.Put("_last", fmt.Append(nil, stored)))
+		err = s.Apply(ctx, storage.Put(fmt.Sprintf("_big/%02d", stored), value), storage.Put("_last", fmt.Append(nil, stored)))
 	}
 	if !errors.Is(err, storage.ErrDiskFull) {
 		t.Fatalf("write %d: %v", stored, err)
@@ -64,7 +64,7 @@ func fill(t *testing.T, path string) {
 		if keys != stored+1 {
 			t.Errorf("%d keys, want %d", keys, stored+1)
 		}
-		if last, err := s.Get(ctx, "_last"); err != nil || string(last) != fmt.Sprint(stored-1) {
+		if last, _, err := s.Get(ctx, "_last"); err != nil || string(last) != fmt.Sprint(stored-1) {
 			t.Errorf("_last is %q, %v, want %d", last, err, stored-1)
 		}
 		if found := faults(t, s); len(found) > 0 {

@@ -30,7 +30,7 @@ func made(t *testing.T) string {
 	}
 	for i := range 300 {
 		doc := fmt.Sprintf(`{"f":"%d","pad":"%s"}`, i%10, strings.Repeat("needle-", 20))
-		if err := s.Set(t.Context(), fmt.Sprintf("doc/%03d", i), []byte(doc)); err != nil {
+		if err := storage.Set(t.Context(), s, fmt.Sprintf("doc/%03d", i), []byte(doc)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -127,7 +127,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 	t.Run("one meta page", func(t *testing.T) { // of a commit that was torn; the other is the one before
 		s := open(t, file("onemeta.db", change(16+8, junk[:40])), nil)
-		if _, err := s.Get(t.Context(), "doc/000"); err != nil {
+		if _, _, err := s.Get(t.Context(), "doc/000"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -204,14 +204,14 @@ func TestReadOnly(t *testing.T) {
 	a, b := open(t, path, &bolt.Options{ReadOnly: true}), open(t, path, &bolt.Options{ReadOnly: true})
 	ctx := t.Context()
 	for _, s := range []*bolt.Store{a, b} {
-		if _, err := s.Get(ctx, "doc/000"); err != nil {
+		if _, _, err := s.Get(ctx, "doc/000"); err != nil {
 			t.Error(err)
 		}
 		for f, err := range s.Check(ctx) {
 			t.Errorf("Check: %v, %v", f, err)
 		}
 		for what, err := range map[string]error{
-			"Set": s.Set(ctx, "doc/a", []byte(`{}`)), "Delete": s.Delete(ctx, "doc/000"),
+			"Set": storage.Set(ctx, s, "doc/a", []byte(`{}`)), "Delete": storage.Delete(ctx, s, "doc/000"),
 			"EnsureIndex": s.EnsureIndex(ctx, "g"), "Compact": s.Compact(ctx),
 		} {
 			if !errors.Is(err, storage.ErrReadOnly) {
@@ -253,7 +253,7 @@ func TestCreateRace(t *testing.T) {
 		go func() {
 			s, err := bolt.Open(context.Background(), path, nil)
 			if err == nil {
-				err = errors.Join(s.Set(context.Background(), fmt.Sprintf("_r/%d", i), nil), s.Close())
+				err = errors.Join(storage.Set(context.Background(), s, fmt.Sprintf("_r/%d", i), nil), s.Close())
 			}
 			errs <- err
 		}()

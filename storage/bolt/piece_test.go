@@ -80,7 +80,7 @@ func TestLargeValues(t *testing.T) {
 	holds(t, s, want)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if _, err := s.Get(ctx, "_most"); err != nil {
+	if _, _, err := s.Get(ctx, "_most"); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
@@ -126,7 +126,7 @@ func TestLargeValues(t *testing.T) {
 		t.Errorf("Check found %+v after Compact", found)
 	}
 	for key := range want {
-		if err := s.Delete(ctx, key); err != nil {
+		if err := storage.Delete(ctx, s, key); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -143,7 +143,7 @@ func holds(t *testing.T, s *bolt.Store, want map[string][]byte) {
 	t.Helper()
 	ctx := t.Context()
 	for key, value := range want {
-		if got, err := s.Get(ctx, key); err != nil || !bytes.Equal(got, value) {
+		if got, _, err := s.Get(ctx, key); err != nil || !bytes.Equal(got, value) {
 			t.Errorf("Get %s: %d bytes, %v, want %d", key, len(got), err, len(value))
 		}
 	}
@@ -156,7 +156,7 @@ func holds(t *testing.T, s *bolt.Store, want map[string][]byte) {
 			if !bytes.Equal(e.Value, want[e.Key]) {
 				t.Errorf("Scan yields %d bytes of %s, want %d", len(e.Value), e.Key, len(want[e.Key]))
 			}
-			if _, version, err := s.GetVersion(ctx, e.Key); err != nil || version != e.Version {
+			if _, version, err := s.Get(ctx, e.Key); err != nil || version != e.Version {
 				t.Errorf("Scan has version %s of %s, Get has %s, %v", e.Version, e.Key, version, err)
 			}
 			keys = append(keys, e.Key)
@@ -197,7 +197,7 @@ func TestDamagedPieces(t *testing.T) {
 	s := open(t, path, &bolt.Options{Durability: storage.None})
 	ctx := t.Context()
 	for _, key := range []string{"_a", "_b", "_c"} {
-		if err := s.Set(ctx, key, value); err != nil {
+		if err := storage.Set(ctx, s, key, value); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -261,7 +261,7 @@ func TestDamagedPieces(t *testing.T) {
 					return c.damage(data, pieces)
 				})
 				s := open(t, path, nil)
-				got, err := s.Get(ctx, "_b")
+				got, _, err := s.Get(ctx, "_b")
 				var corrupt *storage.CorruptError
 				switch {
 				case c.reads:
@@ -272,7 +272,7 @@ func TestDamagedPieces(t *testing.T) {
 					t.Errorf("Get: %v, want a CorruptError of _b", err)
 				}
 				for _, key := range []string{"_a", "_c"} {
-					if got, err := s.Get(ctx, key); err != nil || !bytes.Equal(got, value) {
+					if got, _, err := s.Get(ctx, key); err != nil || !bytes.Equal(got, value) {
 						t.Errorf("Get %s: %d bytes, %v", key, len(got), err)
 					}
 				}
@@ -285,9 +285,9 @@ func TestDamagedPieces(t *testing.T) {
 				}
 				want := 12
 				if set {
-					want, err = 18, s.Set(ctx, "_b", value)
+					want, err = 18, storage.Set(ctx, s, "_b", value)
 				} else {
-					err = s.Delete(ctx, "_b")
+					err = storage.Delete(ctx, s, "_b")
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -319,7 +319,7 @@ func TestEqualValue(t *testing.T) {
 		if err := s.Apply(ctx, storage.Put("_k", bytes.Clone(value)).IfVersion(made).Making(&again)); err != nil {
 			t.Fatal(err)
 		}
-		got, version, err := s.GetVersion(ctx, "_k")
+		got, version, err := s.Get(ctx, "_k")
 		if err != nil || !bytes.Equal(got, value) || made != version || again != version {
 			t.Errorf("%d bytes of version %s, %v, after versions %s and %s", len(got), version, err, made, again)
 		}
@@ -369,7 +369,7 @@ func TestVersion1(t *testing.T) {
 	check := func(s *bolt.Store) {
 		t.Helper()
 		for key, value := range want {
-			if got, err := s.Get(t.Context(), key); err != nil || !bytes.Equal(got, value) {
+			if got, _, err := s.Get(t.Context(), key); err != nil || !bytes.Equal(got, value) {
 				t.Errorf("Get %s: %d bytes, %v, want %d", key, len(got), err, len(value))
 			}
 		}
@@ -389,7 +389,7 @@ func TestVersion1(t *testing.T) {
 	}
 	set := func(s *bolt.Store, key string, value []byte) {
 		t.Helper()
-		if err := s.Set(t.Context(), key, value); err != nil {
+		if err := storage.Set(t.Context(), s, key, value); err != nil {
 			t.Fatal(err)
 		}
 		want[key] = value
@@ -401,7 +401,7 @@ func TestVersion1(t *testing.T) {
 	s = open(t, path, nil)
 	set(s, "_small", make([]byte, pieceBytes))
 	set(s, "_big", []byte("small now"))
-	if err := s.Delete(t.Context(), "_none"); err != nil {
+	if err := storage.Delete(t.Context(), s, "_none"); err != nil {
 		t.Fatal(err)
 	}
 	check(s)

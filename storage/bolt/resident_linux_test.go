@@ -30,7 +30,7 @@ func TestMappedPagesAreLetGoOf(t *testing.T) {
 	key := func(i int) string { return fmt.Sprintf("_large/%03d", i) }
 	value := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 1<<20) }
 	for i := range values {
-		if err := store.Set(ctx, key(i), value(i)); err != nil {
+		if err := storage.Set(ctx, store, key(i), value(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,7 +41,7 @@ func TestMappedPagesAreLetGoOf(t *testing.T) {
 		for part := range 4 {
 			all.Go(func() {
 				for i := part; i < values; i += 4 {
-					got, err := store.Get(ctx, key(i))
+					got, _, err := store.Get(ctx, key(i))
 					if err != nil || !bytes.Equal(got, value(i)) {
 						t.Errorf("value %d: error %v", i, err)
 						return
@@ -50,7 +50,7 @@ func TestMappedPagesAreLetGoOf(t *testing.T) {
 			})
 		}
 		for i := range 64 {
-			if err := store.Set(ctx, "_small/key", []byte{byte(i)}); err != nil {
+			if err := storage.Set(ctx, store, "_small/key", []byte{byte(i)}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -58,7 +58,7 @@ func TestMappedPagesAreLetGoOf(t *testing.T) {
 	for range 3 {
 		read()
 		for i := range 64 { // while nothing reads
-			if err := store.Set(ctx, "_small/key", []byte{byte(i), 1}); err != nil {
+			if err := storage.Set(ctx, store, "_small/key", []byte{byte(i), 1}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -57,7 +57,7 @@ func TestCheckAndRebuild(t *testing.T) {
 		}
 	}
 	for _, key := range segments {
-		if err := store.Set(t.Context(), key, []byte("\x01noise")); err != nil {
+		if err := storage.Set(t.Context(), store, key, []byte("\x01noise")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,11 +75,11 @@ func TestCheckAndRebuild(t *testing.T) {
 
 	// A passage, and the record of another document, are gone; adding them again
 	// helps.
-	if err := store.Delete(t.Context(), passages[0]); err != nil {
+	if err := storage.Delete(t.Context(), store, passages[0]); err != nil {
 		t.Fatal(err)
 	}
 	gone := files[len(files)-1]
-	if err := store.Delete(t.Context(), gone); err != nil {
+	if err := storage.Delete(t.Context(), store, gone); err != nil {
 		t.Fatal(err)
 	}
 	faults("3 passages are of no document", "document has 0 of 1 passages", "indexed document is gone")

@@ -145,7 +145,7 @@ func Places(ctx context.Context, store storage.Adapter) iter.Seq2[Place, error] 
 // exist has the zero head.
 func (c *Collection) read(ctx context.Context) (head, storage.Version, error) {
 	var h head
-	value, version, err := storage.GetVersion(ctx, c.store, c.space.Key(headKey))
+	value, version, err := c.store.Get(ctx, c.space.Key(headKey))
 	if errors.Is(err, storage.ErrNotFound) {
 		return h, "", nil
 	}

@@ -170,7 +170,7 @@ func TestCollection(t *testing.T) {
 		if diff := cmp.Diff(want, hit.Passage); diff != "" {
 			t.Errorf("passage (-want +got):\n%s", diff)
 		}
-		if _, err := store.Get(t.Context(), hit.Key); err != nil {
+		if _, _, err := store.Get(t.Context(), hit.Key); err != nil {
 			t.Errorf("the key of a hit: %v", err)
 		}
 
@@ -322,19 +322,19 @@ func TestRefused(t *testing.T) {
 	if err := c.Put(ctx, document("a.md", "x")); !errors.Is(err, context.Canceled) {
 		t.Errorf("put with a context that ended: %v", err)
 	}
-	if err := store.Set(t.Context(), "_docs/%/%/x/head", []byte(`{"format":2,"language":"english"}`)); err != nil {
+	if err := storage.Set(t.Context(), store, "_docs/%/%/x/head", []byte(`{"format":2,"language":"english"}`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Put(t.Context(), document("a.md", "x")); !errors.Is(err, storage.ErrNewer) {
 		t.Errorf("put into a newer format: %v", err)
 	}
-	if err := store.Set(t.Context(), "_docs/%/%/x/head", []byte("noise")); err != nil {
+	if err := storage.Set(t.Context(), store, "_docs/%/%/x/head", []byte("noise")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Search(t.Context(), docs.Query{Text: "x"}); !errors.Is(err, storage.ErrCorrupt) {
 		t.Errorf("search with a damaged head: %v", err)
 	}
-	if err := store.Set(t.Context(), "_docs/%/%/x/f/0000000000000000", []byte(`{"name":"y"}`)); err != nil {
+	if err := storage.Set(t.Context(), store, "_docs/%/%/x/f/0000000000000000", []byte(`{"name":"y"}`)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.List(t.Context()); !errors.Is(err, storage.ErrCorrupt) {

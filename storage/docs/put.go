@@ -141,7 +141,7 @@ func (c *Collection) try(ctx context.Context, changes []change, room int) (done 
 	if !fits(ops) {
 		return 0, errRoom
 	}
-	return p.done, storage.Apply(ctx, c.store, ops...)
+	return p.done, c.store.Apply(ctx, ops...)
 }
 
 // plan is what goes into one batch.

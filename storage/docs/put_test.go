@@ -28,17 +28,13 @@ func (l *limited) Apply(ctx context.Context, ops ...storage.Op) error {
 	}
 	l.left--
 	l.batches++
-	if err := storage.Apply(ctx, l.Adapter, ops...); err != nil {
+	if err := l.Adapter.Apply(ctx, ops...); err != nil {
 		return err
 	}
 	if l.between != nil {
 		l.between()
 	}
 	return nil
-}
-
-func (l *limited) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
-	return storage.GetVersion(ctx, l.Adapter, key)
 }
 
 func lines(n int, word string) []string {
@@ -155,11 +151,7 @@ func (s *counting) Apply(ctx context.Context, ops ...storage.Op) error {
 	for _, op := range ops {
 		s.count(op)
 	}
-	return storage.Apply(ctx, s.Adapter, ops...)
-}
-
-func (s *counting) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
-	return storage.GetVersion(ctx, s.Adapter, key)
+	return s.Adapter.Apply(ctx, ops...)
 }
 
 // Writers that do not know of each other lose nothing, while others search.

@@ -16,7 +16,7 @@ func BenchmarkApply(b *testing.B) {
 	state := make([]byte, 1200)
 	logItem, turn := make([]byte, 900), make([]byte, 900)
 	for i := range 1000 {
-		s.Set(ctx, fmt.Sprintf("_threads/t/%08d", i), logItem)
+		storage.Set(ctx, s, fmt.Sprintf("_threads/t/%08d", i), logItem)
 	}
 	keys := make([]string, 1000)
 	for i := range keys {
@@ -41,7 +41,7 @@ func BenchmarkSetDocument(b *testing.B) {
 	doc := fmt.Appendf(nil, `{"type":"insight","status":"active","tags":["a","b"],"body":"%01000d"}`, 7)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := s.Set(ctx, "insight/a", doc); err != nil {
+		if err := storage.Set(ctx, s, "insight/a", doc); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -61,47 +61,26 @@ func New() *Store {
 }
 
 // Get implements [storage.Adapter].
-func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
-	value, _, err := s.get(ctx, key)
-	return value, err
-}
-
-// GetVersion implements [storage.Versioner].
-func (s *Store) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
-	value, seq, err := s.get(ctx, key)
-	return value, engine.Version(seq), err
-}
-
-func (s *Store) get(ctx context.Context, key string) (value []byte, seq uint64, err error) {
+func (s *Store) Get(ctx context.Context, key string) ([]byte, storage.Version, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, 0, err
+		return nil, "", err
 	}
 	if err := storage.ValidateKey(key); err != nil {
-		return nil, 0, err
+		return nil, "", err
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
-		return nil, 0, storage.ErrClosed
+		return nil, "", storage.ErrClosed
 	}
 	it, ok := s.now.data.Get(key)
 	if !ok {
-		return nil, 0, &storage.KeyError{Op: "get", Key: key, Err: storage.ErrNotFound}
+		return nil, "", &storage.KeyError{Op: "get", Key: key, Err: storage.ErrNotFound}
 	}
-	return clone(it.value), it.seq, nil
+	return clone(it.value), engine.Version(it.seq), nil
 }
 
-// Set implements [storage.Adapter].
-func (s *Store) Set(ctx context.Context, key string, value []byte) error {
-	return s.Apply(ctx, storage.Put(key, value))
-}
-
-// Delete implements [storage.Adapter].
-func (s *Store) Delete(ctx context.Context, key string) error {
-	return s.Apply(ctx, storage.Remove(key))
-}
-
-// Apply implements [storage.Batcher]. Other goroutines see all changes or none.
+// Apply implements [storage.Adapter]. Other goroutines see all changes or none.
 func (s *Store) Apply(ctx context.Context, ops ...storage.Op) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -34,7 +34,7 @@ func TestOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer a.Close()
-		if err := a.Set(t.Context(), "_a", nil); !errors.Is(err, storage.ErrReadOnly) {
+		if err := storage.Set(t.Context(), a, "_a", nil); !errors.Is(err, storage.ErrReadOnly) {
 			t.Errorf("%s: Set: %v", spec, err)
 		}
 	}
@@ -48,7 +48,7 @@ func TestOpenFiles(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Open %q: %v", spec, err)
 		}
-		if err := errors.Join(a.Set(t.Context(), "_governance/a/b", []byte("x")), a.Close()); err != nil {
+		if err := errors.Join(storage.Set(t.Context(), a, "_governance/a/b", []byte("x")), a.Close()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -30,7 +30,7 @@ func TestOpenUnreadable(t *testing.T) {
 		spec := engine + ":" + filepath.Join(dir, top)
 		a, err := open.Open(t.Context(), spec, nil)
 		if err == nil {
-			err = errors.Join(a.Set(t.Context(), "_a", []byte("x")), a.Close(), os.Chmod(filepath.Join(dir, where), 0))
+			err = errors.Join(storage.Set(t.Context(), a, "_a", []byte("x")), a.Close(), os.Chmod(filepath.Join(dir, where), 0))
 		}
 		if err != nil {
 			t.Fatal(err)

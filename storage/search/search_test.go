@@ -380,8 +380,8 @@ func TestCheckAndRebuild(t *testing.T) {
 	}
 	value := must(scope.Get(ctx, key))(t)
 	value[len(value)/2]++
-	must(0, scope.Set(ctx, key, value))(t)
-	must(0, scope.Delete(ctx, "d/t01"))(t)
+	must(0, scope.Apply(ctx, storage.Put(key, value)))(t)
+	must(0, scope.Apply(ctx, storage.Remove("d/t01")))(t)
 	broken := must(search.New(nil))(t)
 	if _, err := broken.Search(ctx, scope, search.Query{Text: "boat"}); !errors.Is(err, storage.ErrCorrupt) {
 		t.Errorf("search in a damaged index: %v", err)
@@ -449,7 +449,7 @@ func FuzzSegment(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		scope := storage.Scope(mem.New(), "_search")
 		for key, v := range map[string][]byte{"s/0/a": value, "d/t01": value, "head": value} {
-			must(0, scope.Set(t.Context(), key, v))(t)
+			must(0, scope.Apply(t.Context(), storage.Put(key, v)))(t)
 		}
 		_, _ = must(search.New(nil))(t).Search(t.Context(), scope, search.Query{Text: "boat"})
 		for _, err := range search.Check(t.Context(), scope) {

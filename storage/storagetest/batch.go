@@ -13,14 +13,14 @@ import (
 
 func batchCases() []testCase {
 	return []testCase{
-		{name: "apply", run: applyBatch, needs: []string{"Batcher"}},
-		{name: "apply-limits", run: applyLimits, needs: []string{"Batcher"}},
-		{name: "apply-preconditions", run: preconditions, needs: []string{"Batcher", "Versioner"}},
-		{name: "apply-is-atomic", run: atomicity, needs: []string{"Batcher"}},
-		{name: "versions-made", run: versionsMade, needs: []string{"Batcher", "Versioner"}},
-		{name: "versions", run: versions, needs: []string{"Versioner"}},
-		{name: "counters", run: counters, needs: []string{"Batcher", "Versioner"}},
-		{name: "conflicts-are-each-ones-own", run: conflictsApart, needs: []string{"Batcher"}},
+		{name: "apply", run: applyBatch},
+		{name: "apply-limits", run: applyLimits},
+		{name: "apply-preconditions", run: preconditions},
+		{name: "apply-is-atomic", run: atomicity},
+		{name: "versions-made", run: versionsMade},
+		{name: "versions", run: versions},
+		{name: "counters", run: counters},
+		{name: "conflicts-are-each-ones-own", run: conflictsApart},
 	}
 }
 
@@ -52,7 +52,7 @@ func applyLimits(t *testing.T, e Engine) {
 	for i := range ops {
 		ops[i] = storage.Put(fmt.Sprintf("doc/%04d", i), []byte(`{"n":1}`))
 	}
-	checkInvalid(t, "Apply of 1,001", storage.Apply(t.Context(), a, append(ops, storage.Remove("_x"))...))
+	checkInvalid(t, "Apply of 1,001", a.Apply(t.Context(), append(ops, storage.Remove("_x"))...))
 	diff(t, "keys after a refused batch", list(t, a, ""), []string{})
 	apply(t, a, ops...)
 	if got := len(list(t, a, "")); got != storage.MaxBatch {
@@ -60,11 +60,11 @@ func applyLimits(t *testing.T, e Engine) {
 	}
 	half := make([]byte, storage.MaxBatchBytes/2)
 	checkInvalid(t, "Apply of over 8 MiB",
-		storage.Apply(t.Context(), a, storage.Put("_big/a", half), storage.Put("_big/b", half)))
+		a.Apply(t.Context(), storage.Put("_big/a", half), storage.Put("_big/b", half)))
 	wantGone(t, a, "_big/a")
 	apply(t, a, storage.Put("_big/a", half[7:]), storage.Put("_big/b", half[7:]))
 	checkInvalid(t, "Apply with a bad document",
-		storage.Apply(t.Context(), a, storage.Put("_big/c", nil), storage.Put("doc/c", []byte(`[]`))))
+		a.Apply(t.Context(), storage.Put("_big/c", nil), storage.Put("doc/c", []byte(`[]`))))
 	wantGone(t, a, "_big/c")
 }
 
@@ -74,7 +74,7 @@ func preconditions(t *testing.T, e Engine) {
 	refused := func(what, key string, ops ...storage.Op) {
 		t.Helper()
 		before := list(t, a, "")
-		err := storage.Apply(ctx, a, ops...)
+		err := a.Apply(ctx, ops...)
 		var conflict *storage.ConflictError
 		if !errors.Is(err, storage.ErrConflict) || !errors.As(err, &conflict) || conflict.Key != key {
 			t.Errorf("%s: error %v, want a ConflictError of %q", what, err, key)
@@ -140,7 +140,7 @@ func versionsMade(t *testing.T, e Engine) {
 		// What was made is a precondition that holds, once.
 		op := put("_rec/a", value+" again").IfVersion(record)
 		apply(t, a, op)
-		if err := storage.Apply(t.Context(), a, put("_rec/b", ""), op); !errors.Is(err, storage.ErrConflict) {
+		if err := a.Apply(t.Context(), put("_rec/b", ""), op); !errors.Is(err, storage.ErrConflict) {
 			t.Errorf("Apply with an old version: %v", err)
 		}
 		wantGone(t, a, "_rec/b")
@@ -151,22 +151,22 @@ func versionsMade(t *testing.T, e Engine) {
 func versions(t *testing.T, e Engine) {
 	a := e.open(t)
 	for _, key := range []string{"doc/a", "_rec/a"} {
-		_, _, err := storage.GetVersion(t.Context(), a, key)
-		wantErr(t, "GetVersion of an absent key", err, storage.ErrNotFound)
+		_, _, err := a.Get(t.Context(), key)
+		wantErr(t, "Get of an absent key", err, storage.ErrNotFound)
 		values := map[storage.Version]string{}
 		for i := range 40 {
 			value := fmt.Sprintf(`{"n":%d}`, i/2) // each value twice
 			if i%5 == 0 {
 				remove(t, a, key)
 			}
-			if i%3 == 0 && e.has("Batcher") {
+			if i%3 == 0 {
 				apply(t, a, storage.Put(key, []byte(value)))
 			} else {
 				set(t, a, key, value)
 			}
-			got, v, err := storage.GetVersion(t.Context(), a, key)
+			got, v, err := a.Get(t.Context(), key)
 			if err != nil || !equal(key, got, []byte(value)) {
-				t.Fatalf("GetVersion = %q, %v, want %q", got, err, value)
+				t.Fatalf("Get = %q, %v, want %q", got, err, value)
 			}
 			if v == "" {
 				t.Fatal("the version of a value is that of an absent one")
@@ -213,7 +213,7 @@ func conflictsApart(t *testing.T, e Engine) {
 					apply(t, a, op)
 					continue
 				}
-				err := storage.Apply(context.Background(), a, op, storage.Put("_taken/a", nil).IfAbsent())
+				err := a.Apply(context.Background(), op, storage.Put("_taken/a", nil).IfAbsent())
 				wantErr(t, "Apply", err, storage.ErrConflict)
 			}
 		})
@@ -260,7 +260,7 @@ func atomicity(t *testing.T, e Engine) {
 	whole()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	wantErr(t, "Apply with an ended context", storage.Apply(ctx, a, batch(-1)...), context.Canceled)
+	wantErr(t, "Apply with an ended context", a.Apply(ctx, batch(-1)...), context.Canceled)
 	whole()
 	if got := len(list(t, a, "")); got != 20 {
 		t.Errorf("%d keys, want 20", got)

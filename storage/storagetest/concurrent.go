@@ -17,7 +17,7 @@ func concurrentCases() []testCase {
 	return []testCase{
 		{name: "concurrent-writers", run: concurrentWriters},
 		{name: "values-are-whole", run: valuesAreWhole},
-		{name: "value-and-version-together", run: valueAndVersion, needs: []string{"Versioner"}},
+		{name: "value-and-version-together", run: valueAndVersion},
 		{name: "find-while-writing", run: findWhileWriting},
 		{name: "nothing-is-unreadable", run: nothingIsUnreadable},
 	}
@@ -95,7 +95,7 @@ func valuesAreWhole(t *testing.T, e Engine) {
 	}
 	reading(t, func(i int) { set(t, a, keys[i%2], value(i)) }, func() {
 		for _, key := range keys {
-			got, err := a.Get(t.Context(), key)
+			got, _, err := a.Get(t.Context(), key)
 			if err != nil {
 				t.Errorf("Get: %v", err)
 				return
@@ -108,7 +108,7 @@ func valuesAreWhole(t *testing.T, e Engine) {
 	})
 }
 
-// valueAndVersion: a value and the version that GetVersion gives with it belong
+// valueAndVersion: a value and the version that Get gives with it belong
 // together, whoever writes meanwhile.
 func valueAndVersion(t *testing.T, e Engine) {
 	a := e.open(t)
@@ -117,15 +117,15 @@ func valueAndVersion(t *testing.T, e Engine) {
 		var mu sync.Mutex
 		seen := map[storage.Version]string{}
 		reading(t, func(i int) { set(t, a, key, fmt.Sprintf(`{"n":%d}`, i)) }, func() {
-			got, v, err := storage.GetVersion(t.Context(), a, key)
+			got, v, err := a.Get(t.Context(), key)
 			if err != nil {
-				t.Errorf("GetVersion: %v", err)
+				t.Errorf("Get: %v", err)
 				return
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			if other, ok := seen[v]; ok && other != string(got) {
-				t.Errorf("GetVersion gave %s and %s with the same version", other, got)
+				t.Errorf("Get gave %s and %s with the same version", other, got)
 			}
 			seen[v] = string(got)
 		})

@@ -3,7 +3,6 @@ package storagetest
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -175,9 +174,6 @@ func crashDocument(w, n int) string { return fmt.Sprintf("crash/%d-%08d", w, n) 
 // is one document that is replaced.
 func (e Engine) batch(w, n int) []storage.Op {
 	document := fmt.Appendf(nil, `{"writer":"%d","n":"%d","pad":%q}`, w, n, strings.Repeat("x", n%2000))
-	if !e.has("Batcher") {
-		return []storage.Op{storage.Put(crashDocument(w, 0), document)}
-	}
 	ops := []storage.Op{
 		storage.Put(crashDocument(w, n), document),
 		storage.Put(crashItem(w, n), slices.Concat(document, bytes.Repeat([]byte("x"), n%4*4000))),
@@ -192,10 +188,7 @@ func (e Engine) batch(w, n int) []storage.Op {
 // write makes the batch n of a writer.
 func (e Engine) write(a storage.Adapter, w, n int) error {
 	ops := e.batch(w, n)
-	if !e.has("Batcher") {
-		return a.Set(context.Background(), ops[0].Key, ops[0].Value)
-	}
-	return storage.Apply(context.Background(), a, ops...)
+	return a.Apply(context.Background(), ops...)
 }
 
 // state is what a writer's first n batches leave.
@@ -213,15 +206,7 @@ func (e Engine) state(w, n int) map[string]string {
 
 // reached is the last batch of a writer that the store has; 0 if it has none.
 func reached(a storage.Adapter, e Engine, w int) int {
-	if !e.has("Batcher") {
-		value, _ := a.Get(context.Background(), crashDocument(w, 0))
-		var document struct {
-			N int `json:",string"`
-		}
-		_ = json.Unmarshal(value, &document)
-		return document.N
-	}
-	value, _ := a.Get(context.Background(), crashLast(w))
+	value, _, _ := a.Get(context.Background(), crashLast(w))
 	n, _ := strconv.Atoi(string(value))
 	return n
 }

@@ -233,7 +233,7 @@ func damaged(t *testing.T, e Engine, dir, what string, content map[string]string
 	}
 	missing := ""
 	for _, key := range sortedKeys(content) {
-		got, err := a.Get(t.Context(), key)
+		got, _, err := a.Get(t.Context(), key)
 		switch {
 		case errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrNotFound):
 			missing = fmt.Sprintf("Get %q: %v", key, err)

@@ -91,7 +91,7 @@ func find(t *testing.T, e Engine) {
 		if !equal(entry.Key, entry.Value, []byte(`{"status":"old","tags":[],"created":"2026-03-01"}`)) {
 			t.Errorf("Find yields %q", entry.Value)
 		}
-		if e.has("Finder") && e.has("Versioner") && entry.Version != version(t, a, entry.Key) {
+		if e.has("Finder") && entry.Version != version(t, a, entry.Key) {
 			t.Errorf("Find yields version %q", entry.Version)
 		}
 	}
@@ -215,16 +215,14 @@ func indexFollows(t *testing.T, e Engine) {
 	wantFound(t, a, storage.Query{Equal: fields{"f": "4"}})
 	set(t, a, "doc/a", `{"g":1}`)
 	wantFound(t, a, storage.Query{Range: &storage.Range{Field: "f"}})
-	if e.has("Batcher") {
-		apply(t, a, storage.Put("doc/b", []byte(`{"f":"1"}`)), storage.Put("doc/b", []byte(`{"f":"2"}`)),
-			storage.Put("doc/c", []byte(`{"f":"1"}`)), storage.Remove("doc/c"))
-		wantFound(t, a, storage.Query{Range: &storage.Range{Field: "f"}}, "doc/b")
-		wantFound(t, a, storage.Query{Equal: fields{"f": "2"}}, "doc/b")
-		err := storage.Apply(t.Context(), a, storage.Put("doc/b", []byte(`{"f":"3"}`)), storage.Put("doc/b", []byte(`{}`)).IfAbsent())
-		wantErr(t, "Apply", err, storage.ErrConflict)
-		wantFound(t, a, storage.Query{Equal: fields{"f": "2"}}, "doc/b")
-		wantFound(t, a, storage.Query{Equal: fields{"f": "3"}})
-	}
+	apply(t, a, storage.Put("doc/b", []byte(`{"f":"1"}`)), storage.Put("doc/b", []byte(`{"f":"2"}`)),
+		storage.Put("doc/c", []byte(`{"f":"1"}`)), storage.Remove("doc/c"))
+	wantFound(t, a, storage.Query{Range: &storage.Range{Field: "f"}}, "doc/b")
+	wantFound(t, a, storage.Query{Equal: fields{"f": "2"}}, "doc/b")
+	err := a.Apply(t.Context(), storage.Put("doc/b", []byte(`{"f":"3"}`)), storage.Put("doc/b", []byte(`{}`)).IfAbsent())
+	wantErr(t, "Apply", err, storage.ErrConflict)
+	wantFound(t, a, storage.Query{Equal: fields{"f": "2"}}, "doc/b")
+	wantFound(t, a, storage.Query{Equal: fields{"f": "3"}})
 	sound(t, e, a)
 }
 

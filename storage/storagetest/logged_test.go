@@ -156,14 +156,6 @@ func frame(content []byte, unchecked bool) ([]byte, bool) {
 	return batch, true
 }
 
-func (s *logged) Set(ctx context.Context, key string, value []byte) error {
-	return s.Apply(ctx, storage.Put(key, value))
-}
-
-func (s *logged) Delete(ctx context.Context, key string) error {
-	return s.Apply(ctx, storage.Remove(key))
-}
-
 func (s *logged) Apply(ctx context.Context, ops ...storage.Op) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

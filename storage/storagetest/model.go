@@ -96,12 +96,10 @@ func (m *model) step() {
 		delete(m.content, key)
 		remove(m.t, m.a, key)
 	case 4, 5, 6:
-		if m.e.has("Batcher") && m.e.has("Versioner") {
-			m.batch()
-		}
+		m.batch()
 	case 7:
 		key := m.key()
-		value, err := m.a.Get(m.t.Context(), key)
+		value, _, err := m.a.Get(m.t.Context(), key)
 		was, ok := m.content[key]
 		if !ok {
 			wantErr(m.t, "Get "+key, err, storage.ErrNotFound)
@@ -135,13 +133,10 @@ func (m *model) step() {
 
 // look reads versions, of which a later batch makes its preconditions.
 func (m *model) look() {
-	if !m.e.has("Versioner") {
-		return
-	}
 	key := m.key()
-	_, v, err := storage.GetVersion(m.t.Context(), m.a, key)
+	_, v, err := m.a.Get(m.t.Context(), key)
 	if _, ok := m.content[key]; ok != (err == nil) {
-		m.t.Errorf("GetVersion %q: %v", key, err)
+		m.t.Errorf("Get %q: %v", key, err)
 	}
 	m.versions[key] = v
 }
@@ -166,10 +161,10 @@ func (m *model) batch() {
 		case 1:
 			v, err := storage.Version(""), error(nil)
 			if _, ok := m.content[key]; ok {
-				_, v, err = storage.GetVersion(m.t.Context(), m.a, key)
+				_, v, err = m.a.Get(m.t.Context(), key)
 			}
 			if err != nil {
-				m.t.Errorf("GetVersion %q: %v", key, err)
+				m.t.Errorf("Get %q: %v", key, err)
 			}
 			if seen, ok := m.versions[key]; ok {
 				if seen != v {
@@ -186,7 +181,7 @@ func (m *model) batch() {
 			next[key] = string(op.Value)
 		}
 	}
-	err := storage.Apply(m.t.Context(), m.a, ops...)
+	err := m.a.Apply(m.t.Context(), ops...)
 	var conflict *storage.ConflictError
 	switch {
 	case len(refused) == 0 && err == nil:

@@ -134,21 +134,21 @@ func (e Engine) has(capability string) bool { return !slices.Contains(e.Without,
 
 func set(t testing.TB, a storage.Adapter, key, value string) {
 	t.Helper()
-	if err := a.Set(context.Background(), key, []byte(value)); err != nil {
+	if err := storage.Set(context.Background(), a, key, []byte(value)); err != nil {
 		t.Fatalf("Set %q: %v", key, err)
 	}
 }
 
 func remove(t testing.TB, a storage.Adapter, key string) {
 	t.Helper()
-	if err := a.Delete(context.Background(), key); err != nil {
+	if err := storage.Delete(context.Background(), a, key); err != nil {
 		t.Fatalf("Delete %q: %v", key, err)
 	}
 }
 
 func apply(t testing.TB, a storage.Adapter, ops ...storage.Op) {
 	t.Helper()
-	if err := storage.Apply(context.Background(), a, ops...); err != nil {
+	if err := a.Apply(context.Background(), ops...); err != nil {
 		t.Fatalf("Apply: %v", err)
 	}
 }
@@ -156,7 +156,7 @@ func apply(t testing.TB, a storage.Adapter, ops ...storage.Op) {
 // want checks the value of a key.
 func want(t testing.TB, a storage.Adapter, key, value string) {
 	t.Helper()
-	got, err := a.Get(context.Background(), key)
+	got, _, err := a.Get(context.Background(), key)
 	if err != nil {
 		t.Errorf("Get %q: %v", key, err)
 		return
@@ -169,7 +169,7 @@ func want(t testing.TB, a storage.Adapter, key, value string) {
 // wantGone checks that a key is absent.
 func wantGone(t testing.TB, a storage.Adapter, key string) {
 	t.Helper()
-	if got, err := a.Get(context.Background(), key); !errors.Is(err, storage.ErrNotFound) {
+	if got, _, err := a.Get(context.Background(), key); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("Get %q = %.200q, %v, want ErrNotFound", key, got, err)
 	}
 }
@@ -193,9 +193,9 @@ func equal(key string, a, b []byte) bool {
 
 func version(t testing.TB, a storage.Adapter, key string) storage.Version {
 	t.Helper()
-	_, v, err := storage.GetVersion(context.Background(), a, key)
+	_, v, err := a.Get(context.Background(), key)
 	if err != nil {
-		t.Fatalf("GetVersion %q: %v", key, err)
+		t.Fatalf("Get %q: %v", key, err)
 	}
 	return v
 }
@@ -251,13 +251,7 @@ func fill(t testing.TB, e Engine, a storage.Adapter, n int) []string {
 	}
 	slices.Sort(keys)
 	for part := range slices.Chunk(ops, 500) {
-		if e.has("Batcher") {
-			apply(t, a, part...)
-			continue
-		}
-		for _, op := range part {
-			set(t, a, op.Key, string(op.Value))
-		}
+		apply(t, a, part...)
 	}
 	return keys
 }

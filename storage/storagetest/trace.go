@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stratamem/strata/storage"
 )
 
 func traceCases() []testCase {
@@ -76,7 +78,7 @@ func (e Engine) mustSync(dir, name string) bool {
 func writeSynced(e Engine, dir string, writes int) {
 	a := openChild(e.Full, dir)
 	for n := range writes {
-		if err := a.Set(context.Background(), fmt.Sprintf("doc/%d", n), []byte(`{"f":"1"}`)); err != nil {
+		if err := storage.Set(context.Background(), a, fmt.Sprintf("doc/%d", n), []byte(`{"f":"1"}`)); err != nil {
 			fail(err)
 		}
 		acknowledge(0, n)

@@ -18,7 +18,7 @@ func upkeepCases() []testCase {
 		{name: "compact", run: compact, needs: []string{"Compacter"}},
 		{name: "compact-while-used", run: compactWhileUsed, needs: []string{"Compacter"}},
 		{name: "compact-durable", run: compactDurable, needs: []string{"Compacter"}, durable: true},
-		{name: "snapshot", run: snapshot, needs: []string{"Snapshotter", "Batcher"}},
+		{name: "snapshot", run: snapshot, needs: []string{"Snapshotter"}},
 		{name: "closed", run: closed},
 		{name: "cancelled", run: cancelled},
 	}
@@ -48,12 +48,10 @@ func stats(t *testing.T, e Engine) {
 	remove(t, a, "fill/000001")
 	remove(t, a, "_fill/000001")
 	at(99, 99)
-	if e.has("Batcher") {
-		apply(t, a, storage.Put("fill/x", []byte(`{}`)), storage.Put("fill/x", []byte(`{}`)), storage.Remove("fill/000002"), storage.Remove("fill/000002"))
-		at(99, 99)
-		_ = storage.Apply(t.Context(), a, storage.Put("fill/y", []byte(`{}`)), storage.Put("fill/x", []byte(`{}`)).IfAbsent())
-		at(99, 99)
-	}
+	apply(t, a, storage.Put("fill/x", []byte(`{}`)), storage.Put("fill/x", []byte(`{}`)), storage.Remove("fill/000002"), storage.Remove("fill/000002"))
+	at(99, 99)
+	_ = a.Apply(t.Context(), storage.Put("fill/y", []byte(`{}`)), storage.Put("fill/x", []byte(`{}`)).IfAbsent())
+	at(99, 99)
 }
 
 func check(t *testing.T, e Engine) {
@@ -229,9 +227,9 @@ func calls(ctx context.Context, e Engine, a storage.Adapter) map[string]error {
 	if e.has("UnreadableLister") {
 		errs["Unreadable"] = nil
 	}
-	_, errs["Get"] = a.Get(ctx, "doc/a")
-	errs["Set"] = a.Set(ctx, "doc/a", []byte(`{}`))
-	errs["Delete"] = a.Delete(ctx, "doc/a")
+	_, _, errs["Get"] = a.Get(ctx, "doc/a")
+	errs["Set"] = storage.Set(ctx, a, "doc/a", []byte(`{}`))
+	errs["Delete"] = storage.Delete(ctx, a, "doc/a")
 	for _, err := range a.List(ctx, "") {
 		errs["List"] = err
 	}
@@ -248,12 +246,7 @@ func calls(ctx context.Context, e Engine, a storage.Adapter) map[string]error {
 		errs["Find"] = err
 	}
 	errs["Backup"] = func() error { _, err := storage.Backup(ctx, a, new(bytes.Buffer)); return err }()
-	if e.has("Batcher") {
-		errs["Apply"] = storage.Apply(ctx, a, storage.Put("_a", nil))
-	}
-	if e.has("Versioner") {
-		_, _, errs["GetVersion"] = storage.GetVersion(ctx, a, "doc/a")
-	}
+	errs["Apply"] = a.Apply(ctx, storage.Put("_a", nil))
 	if e.has("Finder") {
 		errs["EnsureIndex"] = storage.EnsureIndex(ctx, a, "g")
 	}

@@ -28,8 +28,6 @@ func valueCases() []testCase {
 func capabilities(t *testing.T, e Engine) {
 	a := e.open(t)
 	have := map[string]bool{}
-	_, have["Batcher"] = a.(storage.Batcher)
-	_, have["Versioner"] = a.(storage.Versioner)
 	_, have["Scanner"] = a.(storage.Scanner)
 	_, have["Finder"] = a.(storage.Finder)
 	_, have["Watcher"] = a.(storage.Watcher)
@@ -47,14 +45,6 @@ func capabilities(t *testing.T, e Engine) {
 	if !e.has("Snapshotter") {
 		_, err := storage.Snapshot(ctx, a)
 		wantErr(t, "Snapshot", err, storage.ErrUnsupported)
-	}
-	if !e.has("Batcher") {
-		wantErr(t, "Apply", storage.Apply(ctx, a, storage.Put("_a", nil)), storage.ErrUnsupported)
-		wantGone(t, a, "_a")
-	}
-	if !e.has("Versioner") {
-		_, _, err := storage.GetVersion(ctx, a, "_a")
-		wantErr(t, "GetVersion", err, storage.ErrUnsupported)
 	}
 	if !e.has("Watcher") {
 		_, err := storage.Watch(ctx, a, "")
@@ -89,7 +79,7 @@ func getSetDelete(t *testing.T, e Engine) {
 		remove(t, a, key)
 		wantGone(t, a, key)
 	}
-	if _, err := a.Get(t.Context(), "insight/a"); !strings.Contains(fmt.Sprint(err), "insight/a") {
+	if _, _, err := a.Get(t.Context(), "insight/a"); !strings.Contains(fmt.Sprint(err), "insight/a") {
 		t.Errorf("the error of an absent key does not name it: %v", err)
 	}
 	sound(t, e, a)
@@ -147,7 +137,7 @@ func keysAtTheLimit(t *testing.T, e Engine) {
 		want(t, a, wide, `{"n":2}`)
 		twin := longest[:len(longest)-1] + "l" // differs in the last byte
 		wantGone(t, a, twin)
-		wantErr(t, "Set beyond the limit", a.Set(t.Context(), longest+"k", []byte(`{}`)), storage.ErrInvalid)
+		wantErr(t, "Set beyond the limit", storage.Set(t.Context(), a, longest+"k", []byte(`{}`)), storage.ErrInvalid)
 	}
 }
 
@@ -160,17 +150,11 @@ func refusedKeys(t *testing.T, e Engine) {
 	} {
 		name := fmt.Sprintf("%.40q", key)
 		ctx := t.Context()
-		_, err := a.Get(ctx, key)
+		_, _, err := a.Get(ctx, key)
 		checkInvalid(t, "Get "+name, err)
-		checkInvalid(t, "Set "+name, a.Set(ctx, key, []byte(`{}`)))
-		checkInvalid(t, "Delete "+name, a.Delete(ctx, key))
-		if e.has("Batcher") {
-			checkInvalid(t, "Apply "+name, storage.Apply(ctx, a, storage.Put("_ok", nil), storage.Put(key, []byte(`{}`))))
-		}
-		if e.has("Versioner") {
-			_, _, err = storage.GetVersion(ctx, a, key)
-			checkInvalid(t, "GetVersion "+name, err)
-		}
+		checkInvalid(t, "Set "+name, storage.Set(ctx, a, key, []byte(`{}`)))
+		checkInvalid(t, "Delete "+name, storage.Delete(ctx, a, key))
+		checkInvalid(t, "Apply "+name, a.Apply(ctx, storage.Put("_ok", nil), storage.Put(key, []byte(`{}`))))
 	}
 	diff(t, "keys", list(t, a, ""), []string{})
 }
@@ -231,11 +215,11 @@ func refusedValues(t *testing.T, e Engine) {
 		`{"a":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`,
 		`{"a":"` + strings.Repeat("x", storage.MaxValue) + `"}`,
 	} {
-		checkInvalid(t, fmt.Sprintf("Set %.40q", value), a.Set(t.Context(), "doc/a", []byte(value)))
-		checkInvalid(t, fmt.Sprintf("Set new %.40q", value), a.Set(t.Context(), "doc/new", []byte(value)))
+		checkInvalid(t, fmt.Sprintf("Set %.40q", value), storage.Set(t.Context(), a, "doc/a", []byte(value)))
+		checkInvalid(t, fmt.Sprintf("Set new %.40q", value), storage.Set(t.Context(), a, "doc/new", []byte(value)))
 	}
-	checkInvalid(t, "Set nil", a.Set(t.Context(), "doc/a", nil))
-	checkInvalid(t, "Set a record over 8 MiB", a.Set(t.Context(), "_rec/a", make([]byte, storage.MaxValue+1)))
+	checkInvalid(t, "Set nil", storage.Set(t.Context(), a, "doc/a", nil))
+	checkInvalid(t, "Set a record over 8 MiB", storage.Set(t.Context(), a, "_rec/a", make([]byte, storage.MaxValue+1)))
 	want(t, a, "doc/a", `{"n":1}`)
 	want(t, a, "_rec/a", `n`)
 	wantGone(t, a, "doc/new")
@@ -246,7 +230,7 @@ func numbersAreKept(t *testing.T, e Engine) {
 	for i, n := range []string{"0", "-0", "1.0", "1", "1.10", "1e2", "1E+2", "100000000000000000000000000000001", "0.1", "1e-400"} {
 		key, doc := fmt.Sprintf("doc/%d", i), `{"n":`+n+`,"l":[`+n+`]}`
 		set(t, a, key, doc)
-		got, err := a.Get(t.Context(), key)
+		got, _, err := a.Get(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,12 +251,12 @@ func ownership(t *testing.T, e Engine) {
 	}
 	for _, key := range []string{"doc/a", "_rec/a"} {
 		value := []byte(`{"n":1}`)
-		if err := a.Set(t.Context(), key, value); err != nil {
+		if err := storage.Set(t.Context(), a, key, value); err != nil {
 			t.Fatal(err)
 		}
 		spoil(value)
 		want(t, a, key, `{"n":1}`)
-		got, err := a.Get(t.Context(), key)
+		got, _, err := a.Get(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -291,22 +275,12 @@ func ownership(t *testing.T, e Engine) {
 			spoil(e.Value)
 		}
 		want(t, a, key, `{"n":1}`)
-		if e.has("Versioner") {
-			got, _, err := storage.GetVersion(t.Context(), a, key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			spoil(got)
-			want(t, a, key, `{"n":1}`)
-		}
 	}
-	if e.has("Batcher") {
-		value := []byte(`{"n":2}`)
-		apply(t, a, storage.Put("doc/a", value), storage.Put("_rec/a", value))
-		spoil(value)
-		want(t, a, "doc/a", `{"n":2}`)
-		want(t, a, "_rec/a", `{"n":2}`)
-	}
+	value := []byte(`{"n":2}`)
+	apply(t, a, storage.Put("doc/a", value), storage.Put("_rec/a", value))
+	spoil(value)
+	want(t, a, "doc/a", `{"n":2}`)
+	want(t, a, "_rec/a", `{"n":2}`)
 	// Appending to one value of a scan must not reach the next.
 	fill(t, e, a, 3)
 	var seen []storage.Entry
@@ -329,28 +303,23 @@ func reopen(t *testing.T, e Engine) {
 	if err := storage.EnsureIndex(t.Context(), a, "even"); err != nil {
 		t.Fatal(err)
 	}
-	var before storage.Version
-	if e.has("Versioner") {
-		before = version(t, a, keys[0])
-	}
+	before := version(t, a, keys[0])
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
 	a = e.openIn(t, dir)
 	diff(t, "keys", list(t, a, ""), keys)
-	if e.has("Versioner") {
-		if got := version(t, a, keys[0]); got != before {
-			t.Errorf("version is %q after reopening, was %q", got, before)
-		}
-		remove(t, a, keys[0])
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
-		a = e.openIn(t, dir)
-		set(t, a, keys[0], "other")
-		if got := version(t, a, keys[0]); got == before {
-			t.Errorf("version %q came back after delete, reopen and another value", got)
-		}
+	if got := version(t, a, keys[0]); got != before {
+		t.Errorf("version is %q after reopening, was %q", got, before)
+	}
+	remove(t, a, keys[0])
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a = e.openIn(t, dir)
+	set(t, a, keys[0], "other")
+	if got := version(t, a, keys[0]); got == before {
+		t.Errorf("version %q came back after delete, reopen and another value", got)
 	}
 	found := keysOf(t, storage.Find(t.Context(), a, storage.Query{Equal: map[string]string{"even": "true"}}))
 	if len(found) != 100 {

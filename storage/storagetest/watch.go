@@ -54,11 +54,9 @@ func watch(t *testing.T, e Engine) {
 	want := []storage.Event{
 		{Kind: storage.EventSet, Key: "doc/a"}, {Kind: storage.EventSet, Key: "_rec/a"}, {Kind: storage.EventDelete, Key: "doc/before"},
 	}
-	if e.has("Batcher") {
-		apply(t, a, storage.Put("doc/b", []byte(`{}`)), storage.Remove("_rec/a"))
-		_ = storage.Apply(t.Context(), a, storage.Put("doc/refused", []byte(`{}`)), storage.Put("doc/a", []byte(`{}`)).IfAbsent())
-		want = append(want, storage.Event{Kind: storage.EventSet, Key: "doc/b"}, storage.Event{Kind: storage.EventDelete, Key: "_rec/a"})
-	}
+	apply(t, a, storage.Put("doc/b", []byte(`{}`)), storage.Remove("_rec/a"))
+	_ = a.Apply(t.Context(), storage.Put("doc/refused", []byte(`{}`)), storage.Put("doc/a", []byte(`{}`)).IfAbsent())
+	want = append(want, storage.Event{Kind: storage.EventSet, Key: "doc/b"}, storage.Event{Kind: storage.EventDelete, Key: "_rec/a"})
 	set(t, a, "doc/last", `{}`)
 	want = append(want, storage.Event{Kind: storage.EventSet, Key: "doc/last"})
 	diff(t, "events", takeUntil(t, all, "doc/last"), want)
@@ -86,13 +84,7 @@ func watchOverflow(t *testing.T, e Engine) {
 				ops[i] = storage.Put(fmt.Sprintf("_rec/%06d", written), nil)
 				written++
 			}
-			if e.has("Batcher") {
-				apply(t, a, ops...)
-				continue
-			}
-			for _, op := range ops {
-				set(t, a, op.Key, "")
-			}
+			apply(t, a, ops...)
 		}
 		for seen < written && !overflow {
 			ev, err, ok := next()

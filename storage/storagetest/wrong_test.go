@@ -34,14 +34,9 @@ func (s *crowd) letOthersRun() {
 	}
 }
 
-func (s *crowd) Get(ctx context.Context, key string) ([]byte, error) {
+func (s *crowd) Get(ctx context.Context, key string) ([]byte, storage.Version, error) {
 	defer s.served.Add(1)
 	return s.Store.Get(ctx, key)
-}
-
-func (s *crowd) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
-	defer s.served.Add(1)
-	return s.Store.GetVersion(ctx, key)
 }
 
 func (s *crowd) Scan(ctx context.Context, prefix string, opts *storage.ScanOptions) iter.Seq2[storage.Entry, error] {
@@ -51,9 +46,9 @@ func (s *crowd) Scan(ctx context.Context, prefix string, opts *storage.ScanOptio
 	}
 }
 
-func (s *crowd) Set(ctx context.Context, key string, value []byte) error {
+func (s *crowd) Apply(ctx context.Context, ops ...storage.Op) error {
 	defer s.served.Add(1)
-	return s.Store.Set(ctx, key, value)
+	return s.Store.Apply(ctx, ops...)
 }
 
 // Each type here is a store in memory that does one thing wrong.
@@ -64,14 +59,14 @@ type getsAgain struct { // every Get returns the same slice
 	last map[string][]byte
 }
 
-func (s *getsAgain) Get(ctx context.Context, key string) ([]byte, error) {
-	value, err := s.Store.Get(ctx, key)
+func (s *getsAgain) Get(ctx context.Context, key string) ([]byte, storage.Version, error) {
+	value, v, err := s.Store.Get(ctx, key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.last[key]) != len(value) {
 		s.last[key] = value
 	}
-	return s.last[key], err
+	return s.last[key], v, err
 }
 
 type keepsValue struct { // a Get returns the slice that was set
@@ -80,21 +75,23 @@ type keepsValue struct { // a Get returns the slice that was set
 	last map[string][]byte
 }
 
-func (s *keepsValue) Set(ctx context.Context, key string, value []byte) error {
+func (s *keepsValue) Apply(ctx context.Context, ops ...storage.Op) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last[key] = value
-	return s.Store.Set(ctx, key, value)
+	for _, op := range ops {
+		s.last[op.Key] = op.Value
+	}
+	return s.Store.Apply(ctx, ops...)
 }
 
-func (s *keepsValue) Get(ctx context.Context, key string) ([]byte, error) {
+func (s *keepsValue) Get(ctx context.Context, key string) ([]byte, storage.Version, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	value, err := s.Store.Get(ctx, key)
+	value, v, err := s.Store.Get(ctx, key)
 	if last, ok := s.last[key]; ok && err == nil {
 		value = last
 	}
-	return slices.Clone(value), err
+	return slices.Clone(value), v, err
 }
 
 type listsBackwards struct{ *mem.Store }
@@ -117,30 +114,41 @@ func (s listsDirectories) List(ctx context.Context, prefix string) iter.Seq2[str
 
 type deletesStrictly struct{ *mem.Store } // deleting what is absent is an error
 
-func (s deletesStrictly) Delete(ctx context.Context, key string) error {
-	if _, err := s.Get(ctx, key); err != nil {
-		return err
+func (s deletesStrictly) Apply(ctx context.Context, ops ...storage.Op) error {
+	for _, op := range ops {
+		if !op.Delete {
+			continue
+		}
+		if _, _, err := s.Get(ctx, op.Key); err != nil {
+			return err
+		}
 	}
-	return s.Store.Delete(ctx, key)
+	return s.Store.Apply(ctx, ops...)
 }
 
 type roundsNumbers struct{ *mem.Store }
 
-func (s roundsNumbers) Set(ctx context.Context, key string, value []byte) error {
-	var fields map[string]any
-	if storage.IsDocument(key) && json.Unmarshal(value, &fields) == nil {
-		value, _ = json.Marshal(fields)
+func (s roundsNumbers) Apply(ctx context.Context, ops ...storage.Op) error {
+	ops = slices.Clone(ops)
+	for i, op := range ops {
+		var fields map[string]any
+		if storage.IsDocument(op.Key) && json.Unmarshal(op.Value, &fields) == nil {
+			ops[i].Value, _ = json.Marshal(fields)
+		}
 	}
-	return s.Store.Set(ctx, key, value)
+	return s.Store.Apply(ctx, ops...)
 }
 
 type takesAnything struct{ *mem.Store } // values that break a rule are mended
 
-func (s takesAnything) Set(ctx context.Context, key string, value []byte) error {
-	if storage.ValidateKey(key) == nil && storage.ValidateEntry(key, value) != nil {
-		value = []byte(`{}`)
+func (s takesAnything) Apply(ctx context.Context, ops ...storage.Op) error {
+	ops = slices.Clone(ops)
+	for i, op := range ops {
+		if !op.Delete && storage.ValidateKey(op.Key) == nil && storage.ValidateEntry(op.Key, op.Value) != nil {
+			ops[i].Value = []byte(`{}`)
+		}
 	}
-	return s.Store.Set(ctx, key, value)
+	return s.Store.Apply(ctx, ops...)
 }
 
 type appliesHalf struct{ *mem.Store } // one change after the other
@@ -176,7 +184,7 @@ type looksBeforeItWrites struct{ *crowd } // others may write in between
 
 func (s looksBeforeItWrites) Apply(ctx context.Context, ops ...storage.Op) error {
 	for i := range ops {
-		_, v, _ := s.GetVersion(ctx, ops[i].Key)
+		_, v, _ := s.Get(ctx, ops[i].Key)
 		if ops[i].Check && ops[i].If != v {
 			return &storage.ConflictError{Key: ops[i].Key}
 		}
@@ -198,20 +206,20 @@ func (s namesWrongKey) Apply(ctx context.Context, ops ...storage.Op) error {
 
 type versionsBySize struct{ *mem.Store }
 
-func (s versionsBySize) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
-	value, _, err := s.Store.GetVersion(ctx, key)
+func (s versionsBySize) Get(ctx context.Context, key string) ([]byte, storage.Version, error) {
+	value, _, err := s.Store.Get(ctx, key)
 	return value, storage.Version(fmt.Sprintf("v%d", len(value))), err
 }
 
 type readsTwice struct{ *crowd } // a value, and then its version
 
-func (s readsTwice) GetVersion(ctx context.Context, key string) ([]byte, storage.Version, error) {
-	value, err := s.Get(ctx, key)
+func (s readsTwice) Get(ctx context.Context, key string) ([]byte, storage.Version, error) {
+	value, _, err := s.Store.Get(ctx, key)
 	if err != nil {
 		return nil, "", err
 	}
 	s.letOthersRun()
-	_, v, err := s.Store.GetVersion(ctx, key)
+	_, v, err := s.Store.Get(ctx, key)
 	return value, v, err
 }
 
@@ -260,7 +268,7 @@ func (s findsThenReads) Find(ctx context.Context, q storage.Query) iter.Seq2[sto
 		}
 		for _, entry := range entries {
 			s.letOthersRun()
-			value, err := s.Get(ctx, entry.Key)
+			value, _, err := s.Get(ctx, entry.Key)
 			if !yield(storage.Entry{Key: entry.Key, Value: value, Version: entry.Version}, err) {
 				return
 			}
@@ -307,10 +315,10 @@ func (s *locksTheLoop) List(ctx context.Context, prefix string) iter.Seq2[string
 	}
 }
 
-func (s *locksTheLoop) Set(ctx context.Context, key string, value []byte) error {
+func (s *locksTheLoop) Apply(ctx context.Context, ops ...storage.Op) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.Store.Set(ctx, key, value)
+	return s.Store.Apply(ctx, ops...)
 }
 
 type dropsEvents struct{ *mem.Store } // and does not say so
@@ -343,8 +351,8 @@ func (s staysOpen) Close() error { return nil }
 
 type ignoresTheEnd struct{ *mem.Store } // of a context
 
-func (s ignoresTheEnd) Set(ctx context.Context, key string, value []byte) error {
-	return s.Store.Set(context.WithoutCancel(ctx), key, value)
+func (s ignoresTheEnd) Apply(ctx context.Context, ops ...storage.Op) error {
+	return s.Store.Apply(context.WithoutCancel(ctx), ops...)
 }
 
 type snapshotsNothing struct{ *mem.Store } // its snapshot goes on with the store
@@ -355,13 +363,14 @@ func (s snapshotsNothing) Snapshot(context.Context) (storage.Adapter, error) {
 
 type writesParts struct{ *crowd } // a large value comes in two parts
 
-func (s writesParts) Set(ctx context.Context, key string, value []byte) error {
-	if err := s.Store.Set(ctx, key, value); err != nil || storage.IsDocument(key) || len(value) < 2000 {
+func (s writesParts) Apply(ctx context.Context, ops ...storage.Op) error {
+	if err := s.Store.Apply(ctx, ops...); err != nil || len(ops) > 1 || storage.IsDocument(ops[0].Key) || len(ops[0].Value) < 2000 {
 		return err
 	}
-	if err := s.Store.Set(ctx, key, value[:len(value)/2]); err != nil {
+	key, value := ops[0].Key, ops[0].Value
+	if err := storage.Set(ctx, s.Store, key, value[:len(value)/2]); err != nil {
 		return err
 	}
 	s.letOthersRun()
-	return s.Store.Set(ctx, key, value)
+	return storage.Set(ctx, s.Store, key, value)
 }

@@ -84,10 +84,10 @@ func TestUnreadableFiles(t *testing.T) {
 		if err := os.Symlink(filepath.Dir(outside), filepath.Join(dir, "linked")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Get(t.Context(), "linked/secret"); !errors.Is(err, storage.ErrCorrupt) {
+		if _, _, err := s.Get(t.Context(), "linked/secret"); !errors.Is(err, storage.ErrCorrupt) {
 			t.Errorf("Get through a linked directory: %v", err)
 		}
-		if err := s.Set(t.Context(), "linked/secret", []byte(`{}`)); err == nil {
+		if err := storage.Set(t.Context(), s, "linked/secret", []byte(`{}`)); err == nil {
 			t.Error("Set through a linked directory: no error")
 		}
 	}
@@ -107,7 +107,7 @@ func TestUnreadableFiles(t *testing.T) {
 		}
 	}
 	for key := range bad {
-		_, err := s.Get(t.Context(), key)
+		_, _, err := s.Get(t.Context(), key)
 		var corrupt *storage.CorruptError
 		if !errors.As(err, &corrupt) || corrupt.Key != key || corrupt.Path == "" || corrupt.Repair == "" {
 			t.Errorf("Get %s: %v", key, err)
@@ -210,7 +210,7 @@ func TestDiskFull(t *testing.T) {
 	set(t, s, "doc/a", `{"n":1}`)
 	restore := vault.SetFreeSpace(9 << 20)
 	defer restore()
-	for _, err := range []error{s.Set(t.Context(), "doc/a", []byte(`{"n":2}`)), s.Set(t.Context(), "doc/b", []byte(`{}`)), s.Delete(t.Context(), "doc/a"), s.Set(t.Context(), "_rec/a", nil)} {
+	for _, err := range []error{storage.Set(t.Context(), s, "doc/a", []byte(`{"n":2}`)), storage.Set(t.Context(), s, "doc/b", []byte(`{}`)), storage.Delete(t.Context(), s, "doc/a"), storage.Set(t.Context(), s, "_rec/a", nil)} {
 		if !errors.Is(err, storage.ErrDiskFull) {
 			t.Errorf("a write with 9 MB free: %v", err)
 		}
@@ -260,12 +260,12 @@ func TestFlippedBits(t *testing.T) {
 	if _, err := f.WriteAt(text, 0); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Get(t.Context(), "_rec/0")
+	_, _, err = s.Get(t.Context(), "_rec/0")
 	var corrupt *storage.CorruptError
 	if !errors.As(err, &corrupt) || corrupt.Key != "_rec/0" || corrupt.Path == "" || corrupt.Repair == "" {
 		t.Errorf("Get: %v", err)
 	}
-	if _, err := s.Get(t.Context(), "_rec/1"); err != nil {
+	if _, _, err := s.Get(t.Context(), "_rec/1"); err != nil {
 		t.Error(err)
 	}
 	if len(faults(t, s)) == 0 {
@@ -282,7 +282,7 @@ func TestAuditLog(t *testing.T) {
 	set(t, s, "insight/a", `{"layer":"strategic","source_worker":"w1","status":"active","body":"y","new":1}`)
 	set(t, s, "insight/a", `{"layer":"strategic","source_worker":"w1","status":"active","body":"y","new":1}`) // no change
 	set(t, s, "_rec/a", "not of the log")
-	if err := s.Delete(storage.WithActor(ctx, "person:anna"), "insight/a"); err != nil {
+	if err := storage.Delete(storage.WithActor(ctx, "person:anna"), s, "insight/a"); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -399,7 +399,7 @@ func TestCompactBehindOthers(t *testing.T) {
 	ctx := t.Context()
 	record := func(key, value string) {
 		t.Helper()
-		if got, err := s.Get(ctx, key); err != nil || string(got) != value {
+		if got, _, err := s.Get(ctx, key); err != nil || string(got) != value {
 			t.Errorf("Get %s = %q, %v, want %q", key, got, err, value)
 		}
 	}
@@ -423,10 +423,10 @@ func TestCompactBehindOthers(t *testing.T) {
 		record("_rec/7", fmt.Sprint(round))
 		want(t, s, "doc/a", fmt.Sprintf(`{"n":%d}`, round))
 		set(t, s, "_rec/8", "mine")
-		if got, err := other.Get(ctx, "_rec/8"); err != nil || string(got) != "mine" {
+		if got, _, err := other.Get(ctx, "_rec/8"); err != nil || string(got) != "mine" {
 			t.Errorf("the other store has %q, %v", got, err)
 		}
-		if got, err := still.Get(ctx, "_rec/7"); err != nil || string(got) != fmt.Sprint(round) {
+		if got, _, err := still.Get(ctx, "_rec/7"); err != nil || string(got) != fmt.Sprint(round) {
 			t.Errorf("a snapshot has %q, %v", got, err)
 		}
 		if err := still.Close(); err != nil {

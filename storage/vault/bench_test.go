@@ -81,7 +81,7 @@ func BenchmarkCreate(b *testing.B) {
 		b.Run(fmt.Sprintf("full/%d", writers), func(b *testing.B) {
 			s := benchOpen(b, b.TempDir(), storage.Full)
 			defer s.Close()
-			concurrently(b, writers, func(i int) error { return s.Set(ctx, benchKey(i), benchDocument(i)) })
+			concurrently(b, writers, func(i int) error { return storage.Set(ctx, s, benchKey(i), benchDocument(i)) })
 		})
 		b.Run(fmt.Sprintf("full/%d/plain", writers), func(b *testing.B) {
 			dir := b.TempDir()
@@ -90,7 +90,7 @@ func BenchmarkCreate(b *testing.B) {
 		b.Run(fmt.Sprintf("process/%d", writers), func(b *testing.B) {
 			s := benchOpen(b, b.TempDir(), storage.Process)
 			defer s.Close()
-			concurrently(b, writers, func(i int) error { return s.Set(ctx, benchKey(i), benchDocument(i)) })
+			concurrently(b, writers, func(i int) error { return storage.Set(ctx, s, benchKey(i), benchDocument(i)) })
 		})
 	}
 }
@@ -152,7 +152,7 @@ func BenchmarkCreateTail(b *testing.B) {
 			b.ResetTimer()
 			for i := range b.N {
 				start := time.Now()
-				if err := s.Set(b.Context(), fmt.Sprintf("new/%d-%d", i, b.N), benchDocument(i)); err != nil {
+				if err := storage.Set(b.Context(), s, fmt.Sprintf("new/%d-%d", i, b.N), benchDocument(i)); err != nil {
 					b.Fatal(err)
 				}
 				took = append(took, time.Since(start))
@@ -206,7 +206,7 @@ func BenchmarkRead(b *testing.B) {
 	defer s.Close()
 	b.Run("get", func(b *testing.B) {
 		concurrently(b, 1, func(i int) error {
-			_, err := s.Get(ctx, benchKey(i%n))
+			_, _, err := s.Get(ctx, benchKey(i%n))
 			return err
 		})
 	})

@@ -89,7 +89,7 @@ func TestGit(t *testing.T) {
 	there("commit", "-qm", "theirs")
 	set(t, s, "policy/c", `{"status":"active","body":"ours"}`)
 	set(t, s, "_governance/policy/a/2-ours", `{"follows":"1"}`)
-	if err := s.Delete(t.Context(), "policy/removed"); err != nil {
+	if err := storage.Delete(t.Context(), s, "policy/removed"); err != nil {
 		t.Fatal(err)
 	}
 	git("add", "-A")
@@ -206,7 +206,7 @@ func TestEditors(t *testing.T) {
 				"policy/fence":    `{"body":"---\nx: y\n---"}`,
 			}
 			version := func(key string) storage.Version {
-				_, v, err := s.GetVersion(t.Context(), key)
+				_, v, err := s.Get(t.Context(), key)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -53,14 +53,14 @@ func read(t testing.TB, dir, name string) string {
 
 func set(t testing.TB, s storage.Adapter, key, value string) {
 	t.Helper()
-	if err := s.Set(t.Context(), key, []byte(value)); err != nil {
+	if err := storage.Set(t.Context(), s, key, []byte(value)); err != nil {
 		t.Fatalf("Set %s: %v", key, err)
 	}
 }
 
 func want(t testing.TB, s storage.Adapter, key, value string) {
 	t.Helper()
-	got, err := s.Get(t.Context(), key)
+	got, _, err := s.Get(t.Context(), key)
 	if err != nil {
 		t.Errorf("Get %s: %v", key, err)
 		return
@@ -163,7 +163,7 @@ func TestHandEdits(t *testing.T) {
 			}
 			found(t, s, "status", "active", "insight/a")
 			found(t, s, "status", "done")
-			if _, err := s.Get(t.Context(), "insight/b"); !errors.Is(err, storage.ErrNotFound) {
+			if _, _, err := s.Get(t.Context(), "insight/b"); !errors.Is(err, storage.ErrNotFound) {
 				t.Errorf("Get of a removed file: %v", err)
 			}
 			set(t, s, "note/My Note", `{"status":"done"}`)
@@ -240,7 +240,7 @@ func TestUnseenTextIsKept(t *testing.T) {
 	const edit = "---\nstatus: active\n---\nby hand"
 	set(t, s, "insight/a", `{"status":"draft"}`)
 	v := func() storage.Version {
-		_, v, err := s.GetVersion(ctx, "insight/a")
+		_, v, err := s.Get(ctx, "insight/a")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +264,7 @@ func TestUnseenTextIsKept(t *testing.T) {
 	write(t, dir, "insight/a.md", edit)
 	set(t, s, "insight/a", `{"n":3}`)
 	write(t, dir, "insight/new.md", edit)
-	if err := s.Delete(ctx, "insight/new"); err != nil {
+	if err := storage.Delete(ctx, s, "insight/new"); err != nil {
 		t.Fatal(err)
 	}
 	// It is remembered over a restart.
@@ -344,7 +344,7 @@ func TestEditDuringCommit(t *testing.T) {
 			}
 			if c.want != "" {
 				want(t, s, c.op.Key, c.want)
-			} else if _, err := s.Get(t.Context(), c.op.Key); !errors.Is(err, storage.ErrNotFound) {
+			} else if _, _, err := s.Get(t.Context(), c.op.Key); !errors.Is(err, storage.ErrNotFound) {
 				t.Errorf("Get of what was deleted: %v", err)
 			}
 			if texts := lost(t, dir); !slices.Equal(texts, c.kept) {
@@ -379,7 +379,7 @@ func TestWatchSeesHands(t *testing.T) {
 		case 3:
 			set(t, other, "insight/other", `{"a":1}`)
 		case 4:
-			if err := other.Delete(ctx, "insight/other"); err != nil {
+			if err := storage.Delete(ctx, other, "insight/other"); err != nil {
 				t.Error(err)
 			}
 		case 5:

@@ -42,7 +42,7 @@ func TestLinkedDirectories(t *testing.T) {
 			for _, readOnly := range []bool{false, true} {
 				s, err := vault.Open(t.Context(), dir, &vault.Options{ReadOnly: readOnly})
 				if err == nil {
-					err = errors.Join(s.Set(t.Context(), "doc/b", []byte(`{}`)), s.Set(t.Context(), "_b", []byte(`{}`)))
+					err = errors.Join(storage.Set(t.Context(), s, "doc/b", []byte(`{}`)), storage.Set(t.Context(), s, "_b", []byte(`{}`)))
 					s.Close()
 					if !readOnly {
 						t.Errorf("%s is a link: opened, %v", name, err)

@@ -84,7 +84,7 @@ func TestProcesses(t *testing.T) {
 				t.Errorf("process %d has %d documents of %d", p, n, each)
 			}
 		}
-		if got, err := s.Get(t.Context(), "_count/a"); err != nil || string(got) != strconv.Itoa(processes*each) {
+		if got, _, err := s.Get(t.Context(), "_count/a"); err != nil || string(got) != strconv.Itoa(processes*each) {
 			t.Errorf("counted %s, %v, want %d", got, err, processes*each)
 		}
 		sound(t, s)
@@ -118,7 +118,7 @@ func TestOpenedMeanwhile(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				err = s.Set(t.Context(), fmt.Sprintf("doc/%d-%d", w, i), []byte(`{"n":2}`))
+				err = storage.Set(t.Context(), s, fmt.Sprintf("doc/%d-%d", w, i), []byte(`{"n":2}`))
 				if err := errors.Join(err, s.Close()); err != nil {
 					t.Error(err)
 				}
@@ -137,7 +137,7 @@ func increment(t *testing.T, s *vault.Store) {
 	t.Helper()
 	ctx := t.Context()
 	for {
-		value, v, err := s.GetVersion(ctx, "_count/a")
+		value, v, err := s.Get(ctx, "_count/a")
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			t.Error(err)
 			return
@@ -215,7 +215,7 @@ func killedAt(t *testing.T, point string, alive, boot bool) {
 	want(t, s, "doc/a", `{"f":"new","body":"x"}`)
 	want(t, s, "doc/b", `{"f":"new"}`)
 	want(t, s, "doc/before", `{"n":2}`)
-	if got, err := s.Get(t.Context(), "_rec/a"); err != nil || string(got) != "new" {
+	if got, _, err := s.Get(t.Context(), "_rec/a"); err != nil || string(got) != "new" {
 		t.Errorf("Get = %q, %v", got, err)
 	}
 	found(t, s, "f", "old")
@@ -384,7 +384,7 @@ func TestTornLog(t *testing.T) {
 	s = open(t, dir, nil)
 	set(t, s, "_rec/b", "2")
 	for key, value := range map[string]string{"_rec/a": "1", "_rec/b": "2"} {
-		if got, err := s.Get(t.Context(), key); err != nil || string(got) != value {
+		if got, _, err := s.Get(t.Context(), key); err != nil || string(got) != value {
 			t.Errorf("Get %s = %q, %v", key, got, err)
 		}
 	}
@@ -414,17 +414,17 @@ func TestLocked(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "holds\n" {
 		t.Fatalf("child says %q, %v", line, err)
 	}
-	err = s.Set(t.Context(), "_rec/a", nil)
+	err = storage.Set(t.Context(), s, "_rec/a", nil)
 	var locked *storage.LockedError
 	if !errors.As(err, &locked) || !strings.Contains(locked.Holder, strconv.Itoa(cmd.Process.Pid)) || locked.Path == "" {
 		t.Errorf("Set while another process holds the lock: %v", err)
 	}
-	if _, err := s.Get(t.Context(), "_rec/a"); !errors.Is(err, storage.ErrNotFound) { // readers take no lock
+	if _, _, err := s.Get(t.Context(), "_rec/a"); !errors.Is(err, storage.ErrNotFound) { // readers take no lock
 		t.Errorf("Get: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Set(ctx, "_rec/a", nil); !errors.Is(err, context.Canceled) {
+	if err := storage.Set(ctx, s, "_rec/a", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("Set with an ended context: %v", err)
 	}
 	if _, err := vault.Open(t.Context(), dir, &vault.Options{LockWait: -1, Logger: quiet}); !errors.Is(err, storage.ErrLocked) {
@@ -432,13 +432,13 @@ func TestLocked(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	if err := s.Set(t.Context(), "_rec/a", nil); err != nil { // free at once
+	if err := storage.Set(t.Context(), s, "_rec/a", nil); err != nil { // free at once
 		t.Error(err)
 	}
 	if text := read(t, dir, "_vault.lock"); text != "" {
 		t.Errorf("the lock file says %q", text)
 	}
-	if _, err := s.Get(t.Context(), "_rec/held"); err != nil {
+	if _, _, err := s.Get(t.Context(), "_rec/held"); err != nil {
 		t.Errorf("the commit of the dead process: %v", err)
 	}
 }

@@ -90,7 +90,7 @@ func TestReadOnly(t *testing.T) {
 				t.Errorf("Verify: %d lines, %v", n, err)
 			}
 			for call, err := range map[string]error{
-				"Set": r.Set(t.Context(), "doc/b", []byte(`{}`)), "Delete": r.Delete(t.Context(), "doc/a"), "Compact": r.Compact(t.Context()),
+				"Set": storage.Set(t.Context(), r, "doc/b", []byte(`{}`)), "Delete": storage.Delete(t.Context(), r, "doc/a"), "Compact": r.Compact(t.Context()),
 				"Rebuild": r.Rebuild(t.Context()), "EnsureIndex": r.EnsureIndex(t.Context(), "more"),
 			} {
 				if !errors.Is(err, storage.ErrReadOnly) {

@@ -148,12 +148,7 @@ func (n *snapshot) with(ctx context.Context, _ bool, f func(view) error) error {
 	return f(view{st: n.st, root: n.of.root, spool: n.spool.f})
 }
 
-func (n *snapshot) Get(ctx context.Context, key string) ([]byte, error) {
-	value, _, err := n.GetVersion(ctx, key)
-	return value, err
-}
-
-func (n *snapshot) GetVersion(ctx context.Context, key string) (value []byte, version storage.Version, err error) {
+func (n *snapshot) Get(ctx context.Context, key string) (value []byte, version storage.Version, err error) {
 	if err := storage.ValidateKey(key); err != nil {
 		return nil, "", err
 	}
@@ -195,8 +190,7 @@ func (n *snapshot) EnsureIndex(ctx context.Context, fields ...string) error {
 
 var errStill = fmt.Errorf("write snapshot: %w", storage.ErrReadOnly)
 
-func (n *snapshot) Set(context.Context, string, []byte) error { return errStill }
-func (n *snapshot) Delete(context.Context, string) error      { return errStill }
+func (n *snapshot) Apply(context.Context, ...storage.Op) error { return errStill }
 
 func (n *snapshot) Stats(ctx context.Context) (st storage.Stats, err error) {
 	err = n.with(ctx, false, func(v view) error {

@@ -163,15 +163,9 @@ type Store struct {
 	upkeep upkeep
 }
 
-// Get implements [storage.Adapter]. It reads the document's file.
-func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
-	value, _, err := s.GetVersion(ctx, key)
-	return value, err
-}
-
-// GetVersion implements [storage.Versioner]. The version of a document is that
-// of the text of its file.
-func (s *Store) GetVersion(ctx context.Context, key string) (value []byte, version storage.Version, err error) {
+// Get implements [storage.Adapter]. It reads the document's file, and the version
+// is that of its text.
+func (s *Store) Get(ctx context.Context, key string) (value []byte, version storage.Version, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
@@ -255,20 +249,10 @@ func corrupt(key, path string, err error) error {
 
 const repairText = "edit the file, or write the document anew: a copy is kept"
 
-// Set implements [storage.Adapter]. The file keeps the order of its fields and
-// the lines of those that do not change.
-func (s *Store) Set(ctx context.Context, key string, value []byte) error {
-	return s.Apply(ctx, storage.Put(key, value))
-}
-
-// Delete implements [storage.Adapter].
-func (s *Store) Delete(ctx context.Context, key string) error {
-	return s.Apply(ctx, storage.Remove(key))
-}
-
-// Apply implements [storage.Batcher]. It is atomic for writers and for
+// Apply implements [storage.Adapter]. It is atomic for writers and for
 // crashes; a reader may see a batch in progress. Concurrent calls share a
-// commit.
+// commit. A file keeps the order of its fields and the lines of those that do
+// not change.
 func (s *Store) Apply(ctx context.Context, ops ...storage.Op) error {
 	if err := storage.ValidateOps(ops); err != nil {
 		return err

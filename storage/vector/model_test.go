@@ -190,8 +190,8 @@ func FuzzSegment(f *testing.F) {
 			value = binary.LittleEndian.AppendUint32(slices.Clip(value), crc32.Checksum(value, castagnoli))
 		}
 		scope := storage.Scope(mem.New(), "_vectors")
-		must(0, scope.Set(t.Context(), "s/0/a", value))(t)
-		must(0, scope.Set(t.Context(), "head", []byte("a")))(t)
+		must(0, scope.Apply(t.Context(), storage.Put("s/0/a", value)))(t)
+		must(0, scope.Apply(t.Context(), storage.Put("head", []byte("a"))))(t)
 		for _, err := range vector.Check(t.Context(), scope) {
 			must(0, err)(t)
 		}

@@ -28,7 +28,7 @@ func TestPreparedTogether(t *testing.T) {
 		copied, there := must(vector.New("model", 2))(t), storage.Scope(mem.New(), "_vectors")
 		for e, err := range scope.Scan(t.Context(), "", nil) {
 			must(0, err)(t)
-			must(0, there.Set(t.Context(), e.Key, e.Value))(t)
+			must(0, there.Apply(t.Context(), storage.Put(e.Key, e.Value)))(t)
 		}
 		for _, ops := range order {
 			apply(t, copied, there, ops)

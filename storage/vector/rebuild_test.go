@@ -93,7 +93,7 @@ func TestDamage(t *testing.T) {
 		"flipped": {append(append(slices.Clone(sound[:8]), sound[8]^1), sound[9:]...), storage.ErrCorrupt},
 		"newer":   {append([]byte{9}, sound[1:]...), storage.ErrNewer},
 	} {
-		must(0, scope.Set(ctx, keys[0], c.value))(t)
+		must(0, scope.Apply(ctx, storage.Put(keys[0], c.value)))(t)
 		_, err := must(vector.New("model", 2))(t).Len(ctx, scope)
 		if !errors.Is(err, c.want) || errors.Is(err, storage.ErrCorrupt) && !strings.Contains(err.Error(), "strata index check") {
 			t.Errorf("%s: %v", name, err)
@@ -115,7 +115,7 @@ func TestDamage(t *testing.T) {
 	upsert(t, other, beside, at("c", 0))
 	for e, err := range beside.Scan(ctx, "s/", nil) {
 		must(0, err)(t)
-		must(0, scope.Set(ctx, keys[0], e.Value))(t)
+		must(0, scope.Apply(ctx, storage.Put(keys[0], e.Value)))(t)
 	}
 	for f, err := range vector.Check(ctx, scope) {
 		must(0, err)(t)
