@@ -59,8 +59,8 @@ type SemanticRecallOptions struct {
 // of the 64 scopes that were used last are kept there.
 //
 // Tool: search. There is no state. The records are those of package search, with
-// ids <time>-<digest>-<passage>, and for scope and source of a document the
-// thread and the id of its item; v/… those of package vector; and w/<id> →
+// ids <time>-<digest>-<passage>, the passages of an item in one record, and for scope
+// and source of a document the thread and the id of its item; v/… those of package vector; and w/<id> →
 // nothing, for passages that wait for their vector.
 func SemanticRecall(opts *SemanticRecallOptions) memory.Layer {
 	var r semanticRecall
@@ -71,6 +71,7 @@ func SemanticRecall(opts *SemanticRecallOptions) memory.Layer {
 		r.TopK = 10
 	}
 	r.Tail = cmp.Or(r.Tail, 20)
+	r.Search.Bundle = true // the passages of an item
 	r.indexes = newIndexes(r.Search)
 	if r.Embed != nil {
 		r.vectors = newVectors(r.Embed, &r.calls)
@@ -179,16 +180,16 @@ func (r *semanticRecall) recall(ctx context.Context, in *memory.RecallInput[stru
 	if err != nil {
 		return out, err
 	}
-	sources := make(map[string]string)
+	docs := make(map[string]*search.Doc)
 	for i := range found.Hits {
 		h := &found.Hits[i]
 		for _, list := range []*[]search.Doc{&h.Before, &h.After} {
 			*list = slices.DeleteFunc(*list, func(d search.Doc) bool { return shown.hasPassage(d.ID) })
-			for _, d := range *list {
-				sources[d.ID] = d.Source
+			for j := range *list {
+				docs[(*list)[j].ID] = &(*list)[j]
 			}
 		}
-		sources[h.ID] = h.Source
+		docs[h.ID] = &h.Doc
 	}
 	const overhead = 24 // tokens of what the view puts around
 	packed := search.Pack(found.Hits, in.Budget-overhead, in.Execution.Count)
@@ -196,10 +197,13 @@ func (r *semanticRecall) recall(ctx context.Context, in *memory.RecallInput[stru
 		out.Note = fmt.Sprintf("none of the %d passages that were found fits in the budget", len(found.Hits))
 	}
 	out.Text = strings.TrimSuffix(packed.Text, "\n")
+	cited := make(map[string]bool)
 	for _, id := range packed.IDs {
-		out.Refs = append(out.Refs, in.Records.Key(search.DocKey(id)))
-		if source := sources[id]; source != "" {
-			out.Refs = append(out.Refs, source)
+		for _, ref := range []string{in.Records.Key(docs[id].Record), docs[id].Source} {
+			if ref != "" && !cited[ref] {
+				cited[ref] = true
+				out.Refs = append(out.Refs, ref)
+			}
 		}
 	}
 	return out, nil

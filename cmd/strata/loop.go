@@ -330,19 +330,19 @@ func (l *loop) elsewhere(ctx context.Context, thread string, view *projection.Vi
 			if !ok {
 				continue // the id of an item
 			}
-			id, ok := search.DocID(strings.TrimPrefix(ref, index+"/"))
-			if !ok {
-				continue
-			}
-			d, err := search.Read(ctx, storage.Scope(l.store, index), id)
+			docs, err := search.ReadRecord(ctx, storage.Scope(l.store, index), strings.TrimPrefix(ref, index+"/"))
 			if errors.Is(err, storage.ErrNotFound) {
 				continue
 			}
 			if err != nil {
 				return nil, err
 			}
-			if d.Scope != thread {
-				return &elsewhere{it.Layer, d.Scope, d.Time, d.Text}, nil
+			for i := range docs {
+				d := &docs[i]
+				shown := strings.Contains(it.Text(), strings.Join(strings.Fields(d.Text), " "))
+				if d.Scope != thread && (shown || len(docs) == 1) {
+					return &elsewhere{it.Layer, d.Scope, d.Time, d.Text}, nil
+				}
 			}
 		}
 	}

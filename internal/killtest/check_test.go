@@ -425,16 +425,13 @@ func (c *check) checkLayers() error {
 		if err != nil {
 			return err
 		}
-		id, ok := search.DocID(e.Key)
-		if !ok {
-			c.bad("the index has the key %s", e.Key)
-			continue
-		}
-		d, err := search.Read(c.ctx, recall, id)
+		docs, err := search.ReadRecord(c.ctx, recall, e.Key)
 		if err != nil {
 			return err
 		}
-		indexed = append(indexed, d.Source)
+		for i := range docs {
+			indexed = append(indexed, docs[i].Source)
+		}
 	}
 	if !sameList(items, indexed) {
 		c.bad("%d items are stored, %d are in the index of semantic-recall; %s", len(items), len(indexed), differ(items, indexed))

@@ -39,20 +39,26 @@ func Check(ctx context.Context, r storage.Reader) iter.Seq2[storage.Fault, error
 				yield(storage.Fault{}, fmt.Errorf("read index: %w", err))
 				return
 			}
-			reason, repair := "", rebuild
-			var d Doc
+			var docs []Doc
 			id, err := storage.UnescapeSegment(e.Key[len(docPrefix):])
 			if err == nil {
-				d, err = decodeDoc(id, e.Value)
+				docs, err = decodeRecord(id, e.Value)
 			}
-			if want, ok := sums[id]; err != nil {
+			reason, repair := "", rebuild
+			if err != nil {
 				reason, repair = "document cannot be read: "+err.Error(), "delete it and run strata index rebuild"
-			} else if !ok {
-				reason = "document is in no segment: it is not found"
-			} else if want != sum(d.encode()) {
-				reason = "document is not what was indexed"
+				delete(sums, id)
+				docs = nil
 			}
-			delete(sums, id)
+			for i := range docs {
+				d := &docs[i]
+				if want, ok := sums[d.ID]; !ok {
+					reason = "document is in no segment: it is not found"
+				} else if want != sum(d.encode()) {
+					reason = "document is not what was indexed"
+				}
+				delete(sums, d.ID)
+			}
 			if reason != "" && !yield(storage.Fault{Key: e.Key, Reason: reason, Repair: repair}, nil) {
 				return
 			}
@@ -102,11 +108,11 @@ func Rebuild(ctx context.Context, s storage.Scoped, opts *Options) (int, error) 
 		if err != nil {
 			continue
 		}
-		d, err := decodeDoc(id, e.Value)
+		record, err := decodeRecord(id, e.Value)
 		if err != nil {
 			continue
 		}
-		if docs = append(docs, d); len(docs) == 1024 {
+		if docs = append(docs, record...); len(docs) >= 1024 {
 			if err := flush(); err != nil {
 				return n, err
 			}

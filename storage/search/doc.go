@@ -19,7 +19,7 @@
 //
 // Below the prefix of an index:
 //
-//	d/<id>             a document, see Doc.encode
+//	d/<id>             a document, see Doc.encode, or several, see [Options.Bundle]
 //	s/<level>/<name>   a segment: the postings of some documents, see segment.encode
 //	head               changes with every change of the index
 //	deep               changes with every change of a segment of level 1 or 2

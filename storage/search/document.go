@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stratamem/strata/internal/levels"
-	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -31,6 +30,10 @@ type Doc struct {
 	Source  string // where it is from, for the caller: an item's id, a file with lines
 	Time    time.Time
 	Text    string // what is found, and shown
+
+	// Record is the key that the document was read from, relative to the index. It
+	// is not to be set.
+	Record string
 }
 
 const (
@@ -43,11 +46,12 @@ const (
 	labelCount = 6
 )
 
-// DocKey returns the key of a document, relative to the index.
+// DocKey returns the key of a document with a record of its own, relative to the
+// index; see [Options.Bundle].
 func DocKey(id string) string { return docPrefix + storage.EscapeSegment(id) }
 
 // DocID returns the ID of the document that a key, relative to the index, is
-// of, and false if it is of none.
+// of, or what the IDs of its documents begin with, and false if it is of none.
 func DocID(key string) (id string, ok bool) {
 	segment, ok := strings.CutPrefix(key, docPrefix)
 	if !ok {
@@ -100,16 +104,18 @@ func (d *Doc) encode() []byte {
 	return appendText(b, d.Text)
 }
 
-// decodeDoc reads what is stored of a document.
-func decodeDoc(id string, stored []byte) (Doc, error) {
-	d := Doc{ID: id}
-	value, err := pack.Unpack(stored)
-	if err != nil {
-		return d, errShort
-	}
-	r := reader{data: string(value)}
+// decodeDoc reads the record of a document.
+func decodeDoc(id string, record []byte) (Doc, error) {
+	d := Doc{ID: id, Record: DocKey(id)}
+	r := reader{data: string(record)}
+	err := r.doc(&d)
+	return d, err
+}
+
+// doc reads all but the ID of a document, to the end.
+func (r *reader) doc(d *Doc) error {
 	if format := r.byte(); r.err == nil && format != docFormat {
-		return d, &storage.FormatError{Reason: fmt.Sprintf("document of an index has format %d", format), Newer: format > docFormat}
+		return &storage.FormatError{Reason: fmt.Sprintf("document of an index has format %d", format), Newer: format > docFormat}
 	}
 	if n := r.varint(); n != noTime {
 		d.Time = time.Unix(0, n).UTC()
@@ -121,7 +127,7 @@ func decodeDoc(id string, stored []byte) (Doc, error) {
 	if r.err == nil && r.data != "" {
 		r.err = errShort
 	}
-	return d, r.err
+	return r.err
 }
 
 // sum is what tells a document from another of the same ID.

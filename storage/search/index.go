@@ -22,6 +22,12 @@ type Options struct {
 	Language string
 	// Ranking says what relevance is made of.
 	Ranking Ranking
+	// Bundle keeps the texts of documents whose IDs are alike up to the last
+	// hyphen in one record: passages of one whole, which take a third less than
+	// apart. Of such documents one writer at a time may add or delete any. Who
+	// deletes from an index opens it as those do who add to it; any reader finds
+	// what is in bundles, and what was added before there were any.
+	Bundle bool
 }
 
 // Index is a picture in memory of an index in a store. It may be used by
@@ -36,6 +42,7 @@ type Options struct {
 type Index struct {
 	analysis *analysis
 	ranking  Ranking
+	bundled  bool
 
 	set     levels.Set[[]uint32] // the numbers of the documents of each segment
 	picture *picture             // under set
@@ -62,7 +69,7 @@ func New(opts *Options) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	ix := &Index{analysis: a, ranking: opts.Ranking.withDefaults()}
+	ix := &Index{analysis: a, ranking: opts.Ranking.withDefaults(), bundled: opts.Bundle}
 	ix.set = levels.Set[[]uint32]{
 		Name:  "index",
 		Load:  ix.load,
@@ -97,7 +104,7 @@ func (ix *Index) Len(ctx context.Context, r storage.Reader) (int, error) {
 }
 
 // Append returns the operations that add documents, with keys relative to the
-// index: two for each document, and up to 70 more. A document that the index
+// index: one for each document or bundle, and up to 70 more. A document that the index
 // has is left out. At most 400 documents fit in a batch.
 //
 // Two appends that are made before the first of them is in the store both hold,
@@ -107,39 +114,41 @@ func (ix *Index) Append(ctx context.Context, r storage.Reader, docs ...Doc) ([]s
 		return nil, err
 	}
 	defer ix.set.RUnlock()
-	fresh, ops, err := ix.fresh(docs, nil)
+	fresh, err := ix.fresh(docs, nil)
 	if err != nil || len(fresh) == 0 {
+		return nil, err
+	}
+	ops, err := ix.texts(ctx, r, nil, fresh)
+	if err != nil {
 		return nil, err
 	}
 	return ix.grow(ctx, r, ops, newSegment(ix.analysis, fresh))
 }
 
-// fresh returns those of docs that the index has not, and the operations that
-// store them. None may be among those that go.
-func (ix *Index) fresh(docs []Doc, gone map[string]bool) (fresh []Doc, ops []storage.Op, err error) {
+// fresh returns those of docs that the index has not. None may be among those that
+// go.
+func (ix *Index) fresh(docs []Doc, gone map[string]bool) (fresh []Doc, err error) {
 	had := make(map[string]bool)
 	for i := range docs {
 		d := &docs[i]
 		if err := d.validate(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if gone[d.ID] {
-			return nil, nil, errors.New("replace: a document is to go and to come: another text has another ID")
+			return nil, errors.New("replace: a document is to go and to come: another text has another ID")
 		}
-		record := d.encode()
-		if n, ok := ix.picture.byID[d.ID]; had[d.ID] || ok && ix.picture.sums[n] == sum(record) {
+		if n, ok := ix.picture.byID[d.ID]; had[d.ID] || ok && ix.picture.sums[n] == sum(d.encode()) {
 			continue
 		} else if ok {
-			return nil, nil, errors.New("append: the index has another document of that id: delete it first")
+			return nil, errors.New("append: the index has another document of that id: delete it first")
 		}
 		had[d.ID] = true
 		fresh = append(fresh, *d)
-		ops = append(ops, storage.Put(DocKey(d.ID), pack.Pack(new([]byte), record)))
 	}
 	if ix.picture.live+len(fresh) > maxDocs {
-		return nil, nil, fmt.Errorf("append: the index is full: it has %d documents", ix.picture.live)
+		return nil, fmt.Errorf("append: the index is full: it has %d documents", ix.picture.live)
 	}
-	return fresh, ops, nil
+	return fresh, nil
 }
 
 // grow adds to ops those that add a segment, and merge others where there are
@@ -206,22 +215,22 @@ func (ix *Index) replace(ctx context.Context, r storage.Reader, ids []string, do
 	defer ix.set.RUnlock()
 	gone := make(map[string]bool)
 	touched := make(map[uint32]bool)
-	var ops []storage.Op
+	var list []string
 	for _, id := range ids {
 		if n, ok := ix.picture.byID[id]; ok && !gone[id] {
 			gone[id], touched[n] = true, true
-			ops = append(ops, storage.Remove(DocKey(id)))
+			list = append(list, id)
 		}
 	}
-	fresh, puts, err := ix.fresh(docs, gone)
+	fresh, err := ix.fresh(docs, gone)
+	if err != nil || len(gone)+len(fresh) == 0 {
+		return nil, err
+	}
+	ops, err := ix.texts(ctx, r, list, fresh)
 	if err != nil {
 		return nil, err
 	}
-	ops = append(ops, puts...)
-	switch {
-	case len(gone) == 0 && len(fresh) == 0:
-		return nil, nil
-	case len(gone) == 0:
+	if len(gone) == 0 {
 		return ix.grow(ctx, r, ops, newSegment(ix.analysis, fresh))
 	}
 	drop := func(id string) bool { return gone[id] }

@@ -104,18 +104,19 @@ func (ix *Index) Search(ctx context.Context, r storage.Reader, q Query) (Result,
 	}
 	found, res := ix.find(&q, want)
 	ix.set.RUnlock()
+	texts := shelf{r: r, bundled: ix.bundled}
 	for _, f := range found {
 		h := Hit{Score: f.score, Parts: f.parts}
 		var err error
-		if h.Doc, err = readDoc(ctx, r, f.id); errors.Is(err, storage.ErrNotFound) {
+		if h.Doc, err = texts.read(ctx, f.id); errors.Is(err, storage.ErrNotFound) {
 			continue
 		} else if err != nil {
 			return Result{}, err
 		}
-		if h.Before, err = readDocs(ctx, r, f.before); err != nil {
+		if h.Before, err = texts.all(ctx, f.before); err != nil {
 			return Result{}, err
 		}
-		if h.After, err = readDocs(ctx, r, f.after); err != nil {
+		if h.After, err = texts.all(ctx, f.after); err != nil {
 			return Result{}, err
 		}
 		res.Hits = append(res.Hits, h)
@@ -154,34 +155,8 @@ func rerank(ctx context.Context, q *Query, hits []Hit) (list []Hit, err error) {
 
 // Read returns a document of an index, or an error that is
 // [storage.ErrNotFound].
-func Read(ctx context.Context, r storage.Reader, id string) (Doc, error) { return readDoc(ctx, r, id) }
-
-func readDoc(ctx context.Context, r storage.Reader, id string) (Doc, error) {
-	value, err := r.Get(ctx, DocKey(id))
-	if err != nil {
-		return Doc{}, fmt.Errorf("read document: %w", err)
-	}
-	d, err := decodeDoc(id, value)
-	if errors.Is(err, errShort) {
-		err = &storage.CorruptError{Key: DocKey(id), Reason: "document of an index is damaged", Repair: "delete it"}
-	}
-	return d, err
-}
-
-// readDocs reads those documents that are there.
-func readDocs(ctx context.Context, r storage.Reader, ids []string) ([]Doc, error) {
-	var docs []Doc
-	for _, id := range ids {
-		d, err := readDoc(ctx, r, id)
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		docs = append(docs, d)
-	}
-	return docs, nil
+func Read(ctx context.Context, r storage.Reader, id string) (Doc, error) {
+	return (&shelf{r: r}).read(ctx, id)
 }
 
 // narrows reports whether there is a condition that most documents may fail.

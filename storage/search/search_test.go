@@ -128,7 +128,9 @@ func TestHitHasParts(t *testing.T) {
 	if len(got.Before) != 1 || got.Before[0].ID != "t02" || len(got.After) != 1 || got.After[0].ID != "t04" {
 		t.Errorf("t03 comes with %v before and %v after", got.Before, got.After)
 	}
-	if diff := cmp.Diff(chat()[2], got.Doc); diff != "" {
+	want := chat()[2]
+	want.Record = "d/t03"
+	if diff := cmp.Diff(want, got.Doc); diff != "" {
 		t.Errorf("document (-want +got):\n%s", diff)
 	}
 }

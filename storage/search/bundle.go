@@ -1,0 +1,215 @@
+package search
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stratamem/strata/internal/pack"
+	"github.com/stratamem/strata/storage"
+)
+
+// A bundle is the documents of one record: those whose IDs are alike up to the
+// last hyphen, in an index with [Options.Bundle]. Its key is that of a document
+// with what is alike for an ID, and its record
+//
+//	format     a byte
+//	documents  how many; each: the rest of its ID, and its record, see Doc.encode
+//
+// where numbers are uvarints and what has a length follows it.
+const bundleFormat = 2
+
+// bundleOf returns what the IDs of a bundle are alike in, and false if the
+// document of an ID is in none.
+func bundleOf(id string) (name string, ok bool) {
+	at := strings.LastIndexByte(id, '-')
+	return id[:max(at, 0)], at > 0
+}
+
+func encodeBundle(name string, docs []Doc) []byte {
+	b := binary.AppendUvarint([]byte{bundleFormat}, uint64(len(docs)))
+	for i := range docs {
+		b = appendText(b, docs[i].ID[len(name):])
+		b = appendText(b, string(docs[i].encode()))
+	}
+	return b
+}
+
+// decodeRecord reads what is stored under the key of an ID: a document or a
+// bundle.
+func decodeRecord(id string, stored []byte) ([]Doc, error) {
+	value, err := pack.Unpack(stored)
+	if err != nil {
+		return nil, errShort
+	}
+	if len(value) == 0 || value[0] != bundleFormat {
+		d, err := decodeDoc(id, value)
+		return []Doc{d}, err
+	}
+	r := reader{data: string(value[1:])}
+	var docs []Doc
+	for n := r.count(); n > 0 && r.err == nil; n-- {
+		d := Doc{ID: id + r.text(), Record: DocKey(id)}
+		part := reader{data: r.text()}
+		if err := part.doc(&d); err != nil {
+			return nil, err
+		}
+		docs = append(docs, d)
+	}
+	if r.data != "" {
+		r.fail()
+	}
+	return docs, r.err
+}
+
+// ReadRecord returns the documents that are stored under a key, relative to the
+// index, or an error that is [storage.ErrNotFound]: what [Doc.Record] says of
+// them.
+func ReadRecord(ctx context.Context, r storage.Reader, key string) ([]Doc, error) {
+	id, ok := DocID(key)
+	if !ok {
+		return nil, fmt.Errorf("read document: %w", &storage.KeyError{Op: "get", Key: key, Err: storage.ErrNotFound})
+	}
+	value, err := r.Get(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("read document: %w", err)
+	}
+	docs, err := decodeRecord(id, value)
+	if errors.Is(err, errShort) {
+		err = &storage.CorruptError{Key: key, Reason: "document of an index is damaged", Repair: "delete it"}
+	}
+	return docs, err
+}
+
+// shelf reads documents, those of a bundle at once.
+type shelf struct {
+	r       storage.Reader
+	bundled bool             // look for a bundle first
+	bundles map[string][]Doc // by name; nil: there is none
+}
+
+func (s *shelf) read(ctx context.Context, id string) (Doc, error) {
+	if s.bundled {
+		if d, err := s.unbundle(ctx, id); !errors.Is(err, storage.ErrNotFound) {
+			return d, err
+		}
+	}
+	docs, err := ReadRecord(ctx, s.r, DocKey(id))
+	switch {
+	case errors.Is(err, storage.ErrNotFound) && !s.bundled:
+		return s.unbundle(ctx, id)
+	case err != nil:
+		return Doc{}, err
+	case len(docs) != 1 || docs[0].ID != id: // a bundle of this name
+		return Doc{}, notFound(id)
+	}
+	return docs[0], nil
+}
+
+func (s *shelf) unbundle(ctx context.Context, id string) (Doc, error) {
+	name, ok := bundleOf(id)
+	if !ok {
+		return Doc{}, notFound(id)
+	}
+	docs, had := s.bundles[name]
+	if !had {
+		var err error
+		if docs, err = ReadRecord(ctx, s.r, DocKey(name)); err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return Doc{}, err
+		}
+		if s.bundles == nil {
+			s.bundles = make(map[string][]Doc)
+		}
+		s.bundles[name] = docs
+	}
+	if i := slices.IndexFunc(docs, func(d Doc) bool { return d.ID == id }); i >= 0 {
+		return docs[i], nil
+	}
+	return Doc{}, notFound(id)
+}
+
+func notFound(id string) error {
+	return fmt.Errorf("read document: %w", &storage.KeyError{Op: "get", Key: DocKey(id), Err: storage.ErrNotFound})
+}
+
+// all reads those documents that are there.
+func (s *shelf) all(ctx context.Context, ids []string) ([]Doc, error) {
+	var docs []Doc
+	for _, id := range ids {
+		d, err := s.read(ctx, id)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, d)
+	}
+	return docs, nil
+}
+
+// texts returns the operations that take documents out and put others in, of
+// which the index has none, beside its segments.
+func (ix *Index) texts(ctx context.Context, r storage.Reader, gone []string, fresh []Doc) ([]storage.Op, error) {
+	var ops []storage.Op
+	bundles := make(map[string]*rebundling)
+	var names []string
+	of := func(id string) *rebundling {
+		name, ok := bundleOf(id)
+		if !ok || !ix.bundled {
+			return nil
+		}
+		b := bundles[name]
+		if b == nil {
+			b = &rebundling{gone: make(map[string]bool)}
+			bundles[name] = b
+			names = append(names, name)
+		}
+		return b
+	}
+	for _, id := range gone {
+		if b := of(id); b != nil {
+			b.gone[id] = true
+		} else {
+			ops = append(ops, storage.Remove(DocKey(id)))
+		}
+	}
+	for i := range fresh {
+		if b := of(fresh[i].ID); b != nil {
+			b.docs = append(b.docs, fresh[i])
+		} else {
+			ops = append(ops, storage.Put(DocKey(fresh[i].ID), pack.Pack(new([]byte), fresh[i].encode())))
+		}
+	}
+	for _, name := range names {
+		b := bundles[name]
+		had, err := ReadRecord(ctx, r, DocKey(name))
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return nil, err
+		}
+		kept := slices.DeleteFunc(had, func(d Doc) bool {
+			out := b.gone[d.ID]
+			delete(b.gone, d.ID)
+			return out
+		})
+		for id := range b.gone { // what was added before there were bundles
+			ops = append(ops, storage.Remove(DocKey(id)))
+		}
+		switch docs := append(kept, b.docs...); {
+		case len(docs) > 0:
+			ops = append(ops, storage.Put(DocKey(name), pack.Pack(new([]byte), encodeBundle(name, docs))))
+		case err == nil:
+			ops = append(ops, storage.Remove(DocKey(name)))
+		}
+	}
+	return ops, nil
+}
+
+// rebundling is what becomes of a bundle.
+type rebundling struct {
+	gone map[string]bool // ids
+	docs []Doc           // that come
+}
