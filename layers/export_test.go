@@ -5,3 +5,6 @@ var (
 	When      = when
 	TellsWhen = tellsWhen
 )
+
+// Edited is edited.
+var Edited = edited

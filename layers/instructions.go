@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stratamem/strata/memory"
@@ -40,8 +41,12 @@ type InstructionsOptions struct {
 // although files are named, recall fails.
 //
 // Its state is {"files": {path: {"text", "modified", "size"}}}, where modified
-// is in nanoseconds since 1970. An edit that changes neither time nor size is
-// not seen.
+// is in nanoseconds since 1970. A file that was read within two seconds of its time is
+// "racy": it is read again next time, since another edit may have got the same time
+// by the clock of a file system. Later, an edit that changes neither time nor size
+// is not seen.
+//
+// What changes in the text is told as a diff, where that is shorter.
 func Instructions(opts *InstructionsOptions) memory.Layer {
 	var o InstructionsOptions
 	if opts != nil {
@@ -56,6 +61,7 @@ func Instructions(opts *InstructionsOptions) memory.Layer {
 	}, o.Spec)
 	return memory.Define(spec, memory.Hooks[instructions]{
 		Recall: o.recall,
+		Delta:  edited,
 		Clone: func(s instructions) instructions {
 			return instructions{Files: maps.Clone(s.Files)}
 		},
@@ -71,7 +77,11 @@ type instructionFile struct {
 	Text     string `json:"text"`
 	Modified int64  `json:"modified"`
 	Size     int64  `json:"size"`
+	Racy     bool   `json:"racy,omitempty"`
 }
+
+// fileTick is the longest tick of a file system's clock, that of FAT.
+const fileTick = 2 * time.Second
 
 func (o *InstructionsOptions) recall(ctx context.Context, in *memory.RecallInput[instructions]) (memory.Recalled[instructions], error) {
 	var out memory.Recalled[instructions]
@@ -128,6 +138,7 @@ func (o *InstructionsOptions) read(path string, known instructionFile, ok bool) 
 		}
 		return known, fmt.Errorf("read %s: %w", path, cause)
 	}
+	looked := time.Now()
 	info, err := os.Stat(path) // before Open, which would wait for the other end of a pipe
 	if err != nil {
 		return fault(err)
@@ -137,7 +148,7 @@ func (o *InstructionsOptions) read(path string, known instructionFile, ok bool) 
 		return fault(errors.New("it is a directory, not a file"))
 	case !info.Mode().IsRegular():
 		return fault(errors.New("it is no regular file"))
-	case ok && info.Size() == known.Size && info.ModTime().UnixNano() == known.Modified:
+	case ok && !known.Racy && info.Size() == known.Size && info.ModTime().UnixNano() == known.Modified:
 		return known, nil
 	case info.Size() > int64(o.MaxBytes):
 		return fault(fmt.Errorf("its %d bytes are over the limit of %d", info.Size(), o.MaxBytes))
@@ -159,5 +170,7 @@ func (o *InstructionsOptions) read(path string, known instructionFile, ok bool) 
 	text := strings.TrimSpace(strings.TrimPrefix(string(data), "\uFEFF"))
 	// The stat of before the read: if the file changes meanwhile, the next
 	// turn sees another one and reads again.
-	return instructionFile{Text: text, Modified: info.ModTime().UnixNano(), Size: info.Size()}, nil
+	return instructionFile{
+		Text: text, Modified: info.ModTime().UnixNano(), Size: info.Size(), Racy: looked.Sub(info.ModTime()) < fileTick,
+	}, nil
 }
