@@ -69,6 +69,9 @@ func (a access) open(path string, flag int, private bool) (*os.File, error) {
 // mkdirAll makes a directory of the vault, relative to root, and those that it is
 // in. A link that has come into the place of one is an error.
 func (a access) mkdirAll(root, dir string) error {
+	if dir == rootFolder {
+		return nil
+	}
 	private := dir[0] == '_'
 	for i := range len(dir) + 1 {
 		if i < len(dir) && dir[i] != '/' {
@@ -134,7 +137,7 @@ func (a access) settlePath(path string, private bool) error {
 // settleAll settles what is there: it may have been made by an older program, by
 // version control, or before the vault was shared. Where it is not shared, the
 // directories of records in files keep others out, and documents stay as they are.
-func (a access) settleAll(root string) error {
+func (a access) settleAll(root string, l *layout) error {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return err
@@ -142,16 +145,18 @@ func (a access) settleAll(root string) error {
 	for _, e := range entries {
 		name := e.Name()
 		path := filepath.Join(root, name)
-		travels := name == markerName || name == ignoreName || holdsDocuments(name)
+		travels := name == markerName || name == ignoreName || l.holdsDocuments(name)
+		_, theirs := l.kind(name)
 		switch {
-		case name == dataDir, a.shared && (holdsFiles(name) || travels):
+		case theirs: // a person's folder is as that person made it
+		case name == dataDir, a.shared && (l.holdsFiles(name) || travels):
 			err = filepath.WalkDir(path, func(path string, _ fs.DirEntry, err error) error {
 				if err == nil {
 					err = a.settlePath(path, !travels)
 				}
 				return forgive(err)
 			})
-		case name == indexName, name == lockName, strings.HasPrefix(name, "_mutations."), isSpace(name):
+		case name == indexName, name == lockName, strings.HasPrefix(name, "_mutations."), l.isSpace(name):
 			err = forgive(a.settlePath(path, true))
 		}
 		if err != nil {

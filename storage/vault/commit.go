@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func (s *Store) request(ctx context.Context, ops []storage.Op) *request {
 		}
 		st := &staged{text: op.Value}
 		if storage.IsDocument(op.Key) {
-			_, _, cut := fileOf(op.Key)
+			_, _, cut := s.layout.Load().fileOf(op.Key)
 			st.text = encode(op.Key, op.Value, cut, nil)
 		}
 		st.digest = digestOf(st.text)
@@ -215,7 +216,7 @@ func (p *plan) target(key string) *target {
 	s := p.s
 	t := &target{key: key, filed: s.filed(key)}
 	if t.filed {
-		t.dir, t.name, _ = fileOf(key)
+		t.dir, t.name, _ = s.layout.Load().fileOf(key)
 		if d := s.peek(key); d != nil {
 			t.dir, t.name = d.dir, d.name
 		}
@@ -500,8 +501,8 @@ func (s *Store) keep(d *doc, now int64) (string, error) {
 // makes the directory.
 func (s *Store) lostPlace(dir, name string, now int64) (string, error) {
 	ext := filepath.Ext(name)
-	rel := lostDir + "/" + dir + "/" + fmt.Sprintf("%s.%d%s", strings.TrimSuffix(name, ext), now, ext)
-	return rel, s.who.mkdirAll(s.root, lostDir+"/"+dir)
+	dir = path.Join(lostDir, dir)
+	return fmt.Sprintf("%s/%s.%d%s", dir, strings.TrimSuffix(name, ext), now, ext), s.who.mkdirAll(s.root, dir)
 }
 
 // commit carries the plan out: temporary files, the log, files, audit log,

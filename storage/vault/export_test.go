@@ -4,13 +4,13 @@ package vault
 
 // Encode is the text of a new file.
 func Encode(key string, document []byte) []byte {
-	_, _, cut := fileOf(key)
+	_, _, cut := (*layout)(nil).fileOf(key)
 	return encode(key, document, cut, nil)
 }
 
 // Decode reads a file.
 func Decode(key string, content []byte) ([]byte, error) {
-	_, _, cut := fileOf(key)
+	_, _, cut := (*layout)(nil).fileOf(key)
 	f, err := decode(content, cut)
 	if err != nil {
 		return nil, err
@@ -20,7 +20,7 @@ func Decode(key string, content []byte) ([]byte, error) {
 
 // Update is the text of a file that is there already.
 func Update(key string, content, document []byte) ([]byte, error) {
-	_, _, cut := fileOf(key)
+	_, _, cut := (*layout)(nil).fileOf(key)
 	f, err := decode(content, cut)
 	if err != nil {
 		return nil, err
@@ -30,8 +30,8 @@ func Update(key string, content, document []byte) ([]byte, error) {
 
 // FileOf and KeyOf are the naming of files.
 var (
-	FileOf = fileOf
-	KeyOf  = keyOf
+	FileOf = (*layout)(nil).fileOf
+	KeyOf  = (*layout)(nil).keyOf
 )
 
 // CrashAt makes the process die like one that is killed, or do something else, when

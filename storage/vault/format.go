@@ -22,15 +22,17 @@ import (
 //	{"format":"strata-vault","version":2,"id":"…","salt":"…"}
 //
 // id is random; salt is that of the digests in the audit log. A program opens
-// the versions up to its own, refuses newer ones, and makes its own of an older
+// the versions up to its own, refuses newer ones, and makes version 2 of an older
 // one that it opens for writing. Version 1 had no records in files, and took
-// the newline at the end of a file for one of the body.
+// the newline at the end of a file for one of the body. Version 3 is that of a
+// _vault.json with folders, see layout.go, which older programs would not see.
 const (
 	markerName    = "_vault.json"
 	ignoreName    = ".gitignore"
 	vaultName     = "_data/vault.json"
 	formatName    = "strata-vault"
-	formatVersion = 2
+	plainVersion  = 2
+	formatVersion = 3 // with folders
 )
 
 type vaultFile struct {
@@ -38,6 +40,8 @@ type vaultFile struct {
 	Version int    `json:"version"`
 	ID      string `json:"id,omitempty"`
 	Salt    []byte `json:"salt,omitempty"`
+
+	Folders map[string]string `json:"folders,omitempty"`
 }
 
 // readFormat reads one of the two files.
@@ -54,15 +58,19 @@ func (s *Store) readFormat(name string) (vaultFile, error) {
 	if err := json.Unmarshal(text, &v); err != nil || v.Format != formatName {
 		return v, &storage.FormatError{Path: path, Reason: "is not a vault's: delete it if the directory is one"}
 	}
-	if v.Version > formatVersion {
-		return v, newer(path, v.Version)
+	known := formatVersion
+	if name != markerName {
+		known = plainVersion
+	}
+	if v.Version > known {
+		return v, newer(path, v.Version, known)
 	}
 	return v, nil
 }
 
-func newer(path string, version int) error {
+func newer(path string, version, known int) error {
 	return &storage.FormatError{Path: path, Newer: true, Reason: fmt.Sprintf(
-		"has format version %d, newer than the %d this program reads: use a newer one", version, formatVersion)}
+		"has format version %d, newer than the %d this program reads: use a newer one", version, known)}
 }
 
 // readMarker refuses a vault of a newer version.
@@ -78,13 +86,22 @@ func (s *Store) recognize() error {
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
-	case s.opts.ReadOnly: // perhaps a clone
+	}
+	if err := s.readLayout(); err != nil {
+		return err
+	}
+	if s.opts.ReadOnly { // perhaps a clone
 		return nil
+	}
+	if s.opts.Adopt {
+		if err := s.adopt(); err != nil {
+			return fmt.Errorf("adopt: %w", engine.DiskError(err))
+		}
 	}
 	if dirs := s.makeDirs(); dirs != nil {
 		return dirs
 	}
-	if err := s.who.settleAll(s.root); err != nil {
+	if err := s.who.settleAll(s.root, s.layout.Load()); err != nil {
 		return fmt.Errorf("open %s: %w", s.root, engine.DiskError(err))
 	}
 	if err != nil {
@@ -92,12 +109,12 @@ func (s *Store) recognize() error {
 		rand.Read(s.salt)
 		v = vaultFile{ID: rand.Text(), Salt: s.salt}
 	}
-	if v.Version < formatVersion {
+	if v.Version < plainVersion {
 		if err := s.writeFormat(vaultName, v); err != nil {
 			return err
 		}
 	}
-	if v, err = s.readFormat(markerName); v.Version < formatVersion && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+	if v, err = s.readFormat(markerName); v.Version < plainVersion && (err == nil || errors.Is(err, fs.ErrNotExist)) {
 		err = s.writeFormat(markerName, vaultFile{})
 	}
 	if err != nil {
@@ -107,7 +124,10 @@ func (s *Store) recognize() error {
 }
 
 func (s *Store) writeFormat(name string, v vaultFile) error {
-	v.Format, v.Version = formatName, formatVersion
+	v.Format, v.Version = formatName, plainVersion
+	if len(v.Folders) > 0 {
+		v.Version = formatVersion
+	}
 	text, err := json.Marshal(v)
 	if err == nil {
 		err = s.putWhole(filepath.Join(s.root, name), append(text, '\n'))

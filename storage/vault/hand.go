@@ -57,6 +57,9 @@ func (s *Store) readText(dir, name string) ([]byte, stat, error) {
 // isDir tells whether a path is one of directories, with no symbolic link among
 // them.
 func (s *Store) isDir(dir string) error {
+	if dir == rootFolder {
+		return nil
+	}
 	for i := range len(dir) + 1 {
 		if i < len(dir) && dir[i] != '/' {
 			continue
@@ -145,18 +148,21 @@ func (s *Store) observe() error {
 
 // drain takes in the events of the file system.
 func (s *Store) drain() {
+	l := s.layout.Load()
 	overflow := s.watch.drain(func(dir, name string, gone bool) {
+		rel := dir + "/" + name
+		if dir == "" {
+			dir, rel = rootFolder, name
+		}
 		switch {
-		case dir == "" && name != "":
-			if holdsFiles(name) {
-				s.sweeps[name] = true
-			}
 		case gone:
 			s.sweeps[dir] = true
-		case isFile(dir, name):
+		case rel == markerName: // perhaps another process has adopted folders
+			s.sweepAll = true
+		case l.holdsDocuments(dir) && l.isFile(dir, name), l.isSpace(top(dir)) && l.isFile(dir, name):
 			s.dirty[dir+"/"+name] = true
-		case isFolder(dir, name):
-			s.sweeps[dir+"/"+name] = true
+		case l.isFolder(dir, name), l.holdsFiles(rel):
+			s.sweeps[rel] = true
 		}
 	})
 	if overflow {
@@ -178,19 +184,20 @@ func (s *Store) resolveAll() error {
 
 // sweep looks at all files.
 func (s *Store) sweep() error {
-	entries, err := os.ReadDir(s.root)
+	if err := s.readLayout(); err != nil {
+		return err
+	}
+	dirs, err := s.directories()
 	if err != nil {
 		return fmt.Errorf("read vault: %w", err)
 	}
-	dirs := map[string]bool{}
-	for _, e := range entries {
-		if holdsFiles(e.Name()) {
-			dirs[e.Name()] = true
-		}
-	}
 	s.mu.RLock()
-	s.now.files(func(_ string, d *doc) bool {
-		dirs[top(d.dir)] = true // also one that is gone
+	s.now.files(func(key string, d *doc) bool { // also in one that is gone
+		if storage.IsDocument(key) {
+			dirs[d.dir] = true
+		} else {
+			dirs[top(d.dir)] = true
+		}
 		return true
 	})
 	s.mu.RUnlock()
@@ -202,11 +209,33 @@ func (s *Store) sweep() error {
 	return nil
 }
 
+// directories are those of the vault that hold files, the ones in namespaces
+// apart.
+func (s *Store) directories() (map[string]bool, error) {
+	entries, err := os.ReadDir(s.root)
+	if err != nil {
+		return nil, err
+	}
+	l := s.layout.Load()
+	dirs := map[string]bool{}
+	for _, e := range entries {
+		if l.holdsFiles(e.Name()) {
+			dirs[e.Name()] = true
+		}
+	}
+	for _, dir := range l.all() {
+		if _, err := os.Lstat(filepath.Join(s.root, dir)); err == nil {
+			dirs[dir] = true
+		}
+	}
+	return dirs, nil
+}
+
 // sweepDir looks for files of a directory, and of those in it, that the state does
 // not have as they are, and marks them.
 func (s *Store) sweepDir(dir string) error {
 	err := s.isDir(dir)
-	if err == nil && isSpace(dir) {
+	if err == nil && s.layout.Load().isSpace(dir) {
 		s.learn(dir)
 	}
 	there := map[string]bool{}
@@ -221,7 +250,7 @@ func (s *Store) sweepDir(dir string) error {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	s.now.within(dir, func(d *doc) {
+	s.now.within(s.layout.Load(), dir, func(d *doc) {
 		if rel := d.rel(); strings.HasPrefix(rel, dir+"/") && !there[rel] {
 			s.dirty[rel] = true
 		}
@@ -242,15 +271,16 @@ func (s *Store) sweepFiles(dir string, there map[string]bool) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
+	l := s.layout.Load()
 	for _, e := range entries {
 		name := e.Name()
 		rel := dir + "/" + name
-		if isFolder(dir, name) && e.IsDir() {
+		if l.isFolder(dir, name) && e.IsDir() {
 			if err := s.sweepFiles(rel, there); err != nil {
 				return err
 			}
 		}
-		if !isFile(dir, name) {
+		if !l.isFile(dir, name) {
 			continue
 		}
 		there[rel] = true
@@ -289,7 +319,7 @@ func (s *Store) keyAt(dir, name string) (string, bool) {
 	if ok {
 		return key, true
 	}
-	return keyOf(dir, name)
+	return s.layout.Load().keyOf(dir, name)
 }
 
 // docAt returns the doc that was read from a file.
@@ -353,7 +383,7 @@ func (s *Store) resolve(dir, name string) error {
 		return nil
 	}
 	if !known {
-		if key, known = keyInside(dir, name, text); !known {
+		if key, known = s.layout.Load().keyInside(dir, name, text); !known {
 			return nil
 		}
 	}
@@ -364,15 +394,15 @@ func (s *Store) resolve(dir, name string) error {
 }
 
 // keyInside is the key of a file whose name was cut.
-func keyInside(dir, name string, text []byte) (string, bool) {
-	if isSpace(top(dir)) || !isCut(dir) && !isCut(name) {
+func (l *layout) keyInside(dir, name string, text []byte) (string, bool) {
+	if l.isSpace(top(dir)) || !isCut(dir) && !isCut(name) {
 		return "", false
 	}
 	f, err := decode(text, true)
 	if err != nil || storage.ValidateKey(f.key) != nil || !storage.IsDocument(f.key) {
 		return "", false
 	}
-	madeDir, madeName, _ := fileOf(f.key)
+	madeDir, madeName, _ := l.fileOf(f.key)
 	return f.key, madeDir == dir && madeName == name
 }
 
@@ -380,7 +410,7 @@ func keyInside(dir, name string, text []byte) (string, bool) {
 func (s *Store) seeDoc(key string, cur, d *doc) {
 	if other := s.peek(key); other != nil && cur == nil {
 		// Two files with one key: the one that is named as we would stays.
-		if _, err := os.Lstat(other.path(s.root)); err == nil && !canonical(key, d) {
+		if _, err := os.Lstat(other.path(s.root)); err == nil && !s.layout.Load().canonical(key, d) {
 			return
 		}
 	}
@@ -391,14 +421,14 @@ func (s *Store) seeDoc(key string, cur, d *doc) {
 	s.publish(!s.trusting, storage.EventSet, key)
 }
 
-func canonical(key string, d *doc) bool {
-	dir, name, _ := fileOf(key)
+func (l *layout) canonical(key string, d *doc) bool {
+	dir, name, _ := l.fileOf(key)
 	return d.dir == dir && d.name == name
 }
 
 // alias tells whether the name of a file does not tell its key.
-func (d *doc) alias(key string) bool {
-	return !canonical(key, d) || storage.IsDocument(key) && (isCut(d.dir) || isCut(d.name))
+func (l *layout) alias(key string, d *doc) bool {
+	return !l.canonical(key, d) || storage.IsDocument(key) && (isCut(d.dir) || isCut(d.name))
 }
 
 func (s *Store) publish(really bool, kind storage.EventKind, key string) {
@@ -421,7 +451,7 @@ func (s *Store) putDoc(key string, d *doc) {
 	if old, _ := s.now.items.Get(key); old.doc != nil && old.doc.rel() != d.rel() {
 		delete(s.aliases, old.doc.rel())
 	}
-	if d.alias(key) {
+	if s.layout.Load().alias(key, d) {
 		s.aliases[d.rel()] = key
 	}
 	s.now.put(key, item{doc: d})

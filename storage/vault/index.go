@@ -61,7 +61,7 @@ func recognizeIndex(root string) error {
 	defer f.Close()
 	line, _ := bufio.NewReaderSize(f, 64<<10).ReadSlice('\n')
 	if head, ok := readHead(line); ok && head.Version > indexVersion {
-		return newer(path, head.Version)
+		return newer(path, head.Version, indexVersion)
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (s *Store) readIndex() bool {
 	}
 	st := newState()
 	aliases := map[string]string{}
-	head, ok := readLines(content, &st, aliases)
+	head, ok := readLines(content, &st, aliases, s.layout.Load())
 	if !ok || head.Version < 1 || head.Version > indexVersion || head.Version == 1 && slices.Contains(head.Fields, fieldBody) {
 		s.logger.Warn("vault: the index is damaged and is made anew", "file", path)
 		return false
@@ -100,7 +100,7 @@ func (s *Store) readIndex() bool {
 	return true
 }
 
-func readLines(content []byte, st *state, aliases map[string]string) (head indexHead, ok bool) {
+func readLines(content []byte, st *state, aliases map[string]string, l *layout) (head indexHead, ok bool) {
 	last := bytes.LastIndexByte(bytes.TrimRight(content, "\n"), '\n') + 1
 	var sum string
 	if _, err := fmt.Sscanf(string(content[last:]), `},"crc32c":%q}`, &sum); err != nil ||
@@ -124,7 +124,7 @@ func readLines(content []byte, st *state, aliases map[string]string) (head index
 		if !ok {
 			return head, false
 		}
-		if d.alias(key) {
+		if l.alias(key, d) {
 			aliases[d.rel()] = key
 		}
 		st.put(key, item{doc: d})

@@ -29,7 +29,7 @@ import (
 //
 // People name files as they like: a name that this scheme would not make is
 // read by the same rules, with what is no escape taken literally, and the file
-// keeps its name.
+// keeps its name. So do their folders, see layout.go.
 //
 // Records in a namespace of files are named by record.go.
 const (
@@ -47,17 +47,25 @@ func split(key string) (kind, id string) {
 
 // fileOf returns the directory and the name of the file of a document or of a
 // record in a namespace of files, and whether one of them was cut.
-func fileOf(key string) (dir, name string, cut bool) {
+func (l *layout) fileOf(key string) (dir, name string, cut bool) {
 	if !storage.IsDocument(key) {
 		dir, name = recordFile(key)
 		return dir, name, false
 	}
 	kind, id := split(key)
 	dir, dirCut := kind, false
-	if len(kind) > mostName || reserved(kind) {
+	folder, adopted := l.folder(kind)
+	switch {
+	case adopted:
+		dir = folder
+	case len(kind) > mostName || reserved(kind):
 		dir, dirCut = fit(escapeName(kind), kind, mostName)
 	}
-	stem, nameCut := fit(escapeName(id), key, mostName-len(extension))
+	stem := escapeName(id)
+	if adopted && stem[0] == '_' { // keyOf takes it for a name that a person gave
+		stem = "=5F" + stem[1:]
+	}
+	stem, nameCut := fit(stem, key, mostName-len(extension))
 	return dir, stem + extension, dirCut || nameCut
 }
 
@@ -86,38 +94,50 @@ func isCut(name string) bool { return strings.Contains(name, cutMark) }
 
 // keyOf returns the key of the file dir/name, and false if the name is no
 // document's or record's. The key of a cut name is not in the name.
-func keyOf(dir, name string) (string, bool) {
-	if isSpace(top(dir)) {
+func (l *layout) keyOf(dir, name string) (string, bool) {
+	if l.isSpace(top(dir)) {
 		return recordKey(dir, name)
 	}
 	stem, ok := strings.CutSuffix(name, extension)
 	if !ok || stem == "" || name[0] == '.' || isCut(stem) || isCut(dir) {
 		return "", false
 	}
-	kind, ok := kindOf(dir)
+	kind, ok := l.kindOf(dir)
 	if !ok {
 		return "", false
 	}
-	key := kind + "/" + unescapeName(norm.NFC.String(stem))
+	id := unescapeName(norm.NFC.String(stem))
+	if _, adopted := l.folder(kind); adopted {
+		// A person's name need not be an escaped text: _index, 100%.
+		if _, err := storage.UnescapeSegment(id); err != nil && utf8.ValidString(id) {
+			if _, made, _ := l.fileOf(kind + "/" + id); made != name {
+				id = storage.EscapeSegment(id)
+			}
+		}
+	}
+	key := kind + "/" + id
 	return key, storage.ValidateKey(key) == nil
 }
 
 // kindOf returns the type whose directory this is.
-func kindOf(dir string) (string, bool) {
+func (l *layout) kindOf(dir string) (string, bool) {
+	if kind, ok := l.kind(dir); ok {
+		return kind, kind != ""
+	}
 	kind := unescapeName(dir)
-	made, _, _ := fileOf(kind + "/x")
+	made, _, _ := l.fileOf(kind + "/x")
 	return kind, made == dir && storage.IsDocument(kind) && storage.ValidateKey(kind+"/x") == nil
 }
 
 // holdsFiles tells whether a directory of the vault is a type's or a namespace's.
-func holdsFiles(dir string) bool { return isSpace(dir) || holdsDocuments(dir) }
+func (l *layout) holdsFiles(dir string) bool { return l.isSpace(dir) || l.holdsDocuments(dir) }
 
 // holdsDocuments tells whether a directory of the vault is a type's.
-func holdsDocuments(dir string) bool {
-	if isCut(dir) {
+func (l *layout) holdsDocuments(dir string) bool {
+	if _, ok := l.kind(dir); !ok && isCut(dir) {
 		return true
 	}
-	_, ok := kindOf(dir)
+	_, ok := l.kindOf(dir)
 	return ok
 }
 

@@ -244,10 +244,14 @@ func (s *Store) place(path string, write func(temp string) error) (err error) {
 // removeTemporaries removes what a process that died has left. One that lives
 // writes its file again.
 func (s *Store) removeTemporaries() {
-	dirs := []string{s.root, filepath.Join(s.root, dataDir), filepath.Join(s.root, tempDir), filepath.Join(s.root, logDir)}
+	dirs := []string{filepath.Join(s.root, dataDir), filepath.Join(s.root, tempDir), filepath.Join(s.root, logDir)}
 	entries, _ := os.ReadDir(s.root) // an error comes up later
+	l := s.layout.Load()
+	if l == nil { // older programs left some beside documents; none had folders of people's
+		dirs = append(dirs, s.root)
+	}
 	for _, e := range entries {
-		if e.IsDir() && holdsFiles(e.Name()) {
+		if _, theirs := l.kind(e.Name()); e.IsDir() && !theirs && l.holdsFiles(e.Name()) {
 			dirs = append(dirs, filepath.Join(s.root, e.Name()))
 		}
 	}

@@ -56,17 +56,17 @@ func cutRel(rel string) (dir, name string) {
 }
 
 // isFile tells whether a name is one of the files that a directory is for.
-func isFile(dir, name string) bool {
+func (l *layout) isFile(dir, name string) bool {
 	end := extension
-	if isSpace(top(dir)) {
+	if l.isSpace(top(dir)) {
 		end = recordExtension
 	}
 	return strings.HasSuffix(name, end) && name[0] != '.'
 }
 
 // isFolder tells whether a name may be a directory that is a part of another one.
-func isFolder(dir, name string) bool {
-	return isSpace(top(dir)) && name[0] != '.' && !isFile(dir, name)
+func (l *layout) isFolder(dir, name string) bool {
+	return l.isSpace(top(dir)) && name[0] != '.' && !l.isFile(dir, name)
 }
 
 // recordFile is the file of a record.
@@ -246,16 +246,16 @@ func (st *state) files(visit func(key string, d *doc) bool) {
 	st.items.Ascend(firstDocument, func(key string, it item) bool { return visit(key, it.doc) })
 }
 
-// within visits the files of a directory and of those in it.
-func (st *state) within(dir string, visit func(d *doc)) {
+// within visits the files of a directory, and of a namespace's those in it.
+func (st *state) within(l *layout, dir string, visit func(d *doc)) {
 	prefix, from := "", firstDocument
-	if name := top(dir); isSpace(name) {
+	if name := top(dir); l.isSpace(name) {
 		prefix = name + "/"
 		if key, ok := recordKey(dir, "x"+recordExtension); ok {
 			prefix = key[:len(key)-1]
 		}
 		from = prefix
-	} else if kind, ok := kindOf(dir); ok {
+	} else if kind, ok := l.kindOf(dir); ok {
 		prefix = kind + "/"
 		from = prefix
 	}

@@ -409,7 +409,7 @@ func (s *Store) tempFile(dir string, text []byte, mtime time.Time) (temp string,
 	if err := s.who.mkdirAll(s.root, dir); err != nil {
 		return "", err
 	}
-	if temp, _, err = s.writeTemp(text, isSpace(top(dir))); err != nil {
+	if temp, _, err = s.writeTemp(text, s.layout.Load().isSpace(top(dir))); err != nil {
 		return "", err
 	}
 	if err := os.Chtimes(temp, mtime, mtime); err != nil {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/stratamem/strata/storage"
@@ -60,13 +62,14 @@ func (s *Store) list(prefix string) (l listing, err error) {
 	if s.closed.Load() {
 		return l, storage.ErrClosed
 	}
-	entries, err := os.ReadDir(s.root)
+	dirs, err := s.directories()
 	if err != nil {
 		return l, err
 	}
-	for _, e := range entries {
-		if dir := e.Name(); holdsFiles(dir) && mayHold(dir, prefix) {
-			s.listDir(dir, e.IsDir(), &l)
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
+		if s.layout.Load().mayHold(dir, prefix) {
+			err := s.isDir(dir)
+			s.listDir(dir, err == nil, &l)
 		}
 	}
 	return l, nil
@@ -79,13 +82,14 @@ func (s *Store) listDir(dir string, isDir bool, l *listing) {
 		return
 	}
 	entries, err := readDir(path)
+	names := s.layout.Load()
 	for _, e := range entries {
 		switch name := e.Name(); {
-		case isFile(dir, name):
+		case names.isFile(dir, name):
 			l.files = append(l.files, dir+"/"+name)
 		// A file without an extension is in the place of a directory; others are
 		// somebody's notes.
-		case isFolder(dir, name) && (e.IsDir() || e.Type()&os.ModeSymlink != 0 || !strings.Contains(name, ".")):
+		case names.isFolder(dir, name) && (e.IsDir() || e.Type()&os.ModeSymlink != 0 || !strings.Contains(name, ".")):
 			s.listDir(dir+"/"+name, e.IsDir(), l)
 		}
 	}
@@ -99,10 +103,10 @@ func (l *listing) add(path, reason, repair string) {
 }
 
 // mayHold tells whether a key with the prefix may be in a directory.
-func mayHold(dir, prefix string) bool {
-	kind, ok := dir, isSpace(dir)
+func (l *layout) mayHold(dir, prefix string) bool {
+	kind, ok := dir, l.isSpace(dir)
 	if !ok {
-		kind, ok = kindOf(dir)
+		kind, ok = l.kindOf(dir)
 	}
 	if !ok { // the name was cut
 		return prefix == "" || storage.IsDocument(prefix)
@@ -128,7 +132,7 @@ func (s *Store) strays(l listing) []storage.Fault {
 				continue // it is gone
 			}
 			reason = "another file has the same key: " + key
-		} else if !isSpace(top(dir)) && (isCut(dir) || isCut(name)) {
+		} else if !s.layout.Load().isSpace(top(dir)) && (isCut(dir) || isCut(name)) {
 			text, _, err := s.readText(dir, name)
 			if errors.Is(err, os.ErrNotExist) {
 				continue

@@ -12,6 +12,7 @@
 //
 //	vault/
 //	  insight/retries.md   the document insight/retries; see name.go, matter.go
+//	  Daily Notes/a b.md   a document in a folder that a person made; see layout.go
 //	  _governance/a.rec    a record in a namespace of files; see record.go
 //	  .gitignore           what version control is not to carry
 //	  _vault.json          the version of the format; see format.go
@@ -109,8 +110,14 @@ type Options struct {
 	// named; others are records in the log.
 	Files []string
 	// Adopt makes a vault of a directory that holds other files, for example
-	// of notes that people wrote. It is refused otherwise.
+	// of notes that people wrote, which is refused otherwise; and it takes in the
+	// folders with notes that have come to a vault since. The notes stay where they
+	// are and as they are: each folder whose name is no type's gets one, which
+	// _vault.json then names; see [Store.Folders] and [Store.Left].
 	Adopt bool
+	// Taken are types that mean something: Adopt gives them to no folder that is not
+	// named so.
+	Taken []string
 	// Logger gets what is to be known and is no error of a call: files that
 	// cannot be read, texts kept in _data/lost, repairs. nil means
 	// [slog.Default].
@@ -128,6 +135,7 @@ type Store struct {
 	hub    engine.Hub
 	group  *engine.Group[*request]
 	closed atomic.Bool
+	layout atomic.Pointer[layout] // never changed, but replaced under syncing
 	// reading is held by reads, a page at a time; who closes files waits for it.
 	// It is taken before syncing, and that before mu.
 	reading sync.RWMutex
@@ -205,7 +213,7 @@ func (s *Store) Get(ctx context.Context, key string) (value []byte, version stor
 // getFile reads what is in a file.
 func (s *Store) getFile(key string) ([]byte, storage.Version, error) {
 	d := s.peek(key)
-	dir, name, _ := fileOf(key)
+	dir, name, _ := s.layout.Load().fileOf(key)
 	if d != nil {
 		dir, name = d.dir, d.name
 	}

@@ -71,7 +71,11 @@ func (w *watcher) watch(dir string, events uint32) error {
 // add watches a directory of documents. A directory that is there again is
 // another one.
 func (w *watcher) add(dir string) error {
-	err := w.watch(dir, fileEvents)
+	events := uint32(fileEvents)
+	if dir == rootFolder { // which is watched already, and may be reached by a link
+		dir, events = "", rootEvents|fileEvents&^(unix.IN_DONT_FOLLOW|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF)
+	}
+	err := w.watch(dir, events)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES) || errors.Is(err, os.ErrClosed) {
 		return nil
 	}
