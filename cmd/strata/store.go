@@ -22,7 +22,12 @@ import (
 	"github.com/stratamem/strata/storage/open"
 )
 
-const dbHelp = `store: a file, or engine:where, such as bolt:agent.db`
+const dbHelp = `store: a file, a vault's directory, or engine:where, such as bolt:agent.db`
+
+// dbRule is how all verbs take what names a store; see storeSpec.
+const dbRule = `A store is named in one way everywhere, as engine:where (bolt:FILE, badger:DIR,
+vault:DIR, mem:) or by its path. A path that is a directory is a vault, or badger's if
+badger has made it; any other is a bolt file.`
 
 // dbFlag adds the flag that names a store.
 func dbFlag(cmd *cobra.Command, db *string, help string) {
@@ -61,12 +66,41 @@ func storeArg(cmd *cobra.Command, db *string, at int, want cobra.PositionalArgs)
 
 var scheme = regexp.MustCompile(`^[a-z][a-z0-9]+:`)
 
-// storeSpec takes a plain path for a bolt file.
+// storeSpec is the engine:where of what names a store, by the rule of dbRule.
 func storeSpec(text string) string {
 	if scheme.MatchString(text) {
 		return text
 	}
-	return "bolt:" + text
+	if info, err := os.Stat(text); err != nil || !info.IsDir() {
+		return "bolt:" + text
+	}
+	if _, err := os.Stat(filepath.Join(text, "MANIFEST")); err == nil {
+		return "badger:" + text
+	}
+	return "vault:" + text
+}
+
+// understood adds to an error what a path was taken for.
+func understood(text string, err error) error {
+	if spec := storeSpec(text); err != nil && text != "" && spec != text {
+		return fmt.Errorf("%s, taken as %s: %w", printable(text), printable(spec), err)
+	}
+	return err
+}
+
+// vaultDir returns the directory of the vault that a flag names.
+func vaultDir(text string) (string, error) {
+	spec := storeSpec(text)
+	if dir, ok := strings.CutPrefix(spec, "vault:"); ok {
+		return dir, nil
+	}
+	if _, err := os.Stat(text); errors.Is(err, fs.ErrNotExist) && spec != text {
+		return "", fmt.Errorf("%s is not there: name a directory that is there", printable(text))
+	}
+	if spec != text {
+		return "", fmt.Errorf("%s, taken as %s, is no vault: name one as vault:DIR", printable(text), printable(spec))
+	}
+	return "", fmt.Errorf("%s is no vault: name one as vault:DIR", printable(text))
 }
 
 // asFiles are the records that a vault keeps as files, so that git has them beside
@@ -75,7 +109,8 @@ var asFiles = []string{soma.GovernancePrefix}
 
 // openStore opens the store that a flag names.
 func openStore(ctx context.Context, db string) (storage.Adapter, error) {
-	return open.Open(ctx, storeSpec(db), &open.Options{Files: asFiles})
+	store, err := open.Open(ctx, storeSpec(db), &open.Options{Files: asFiles})
+	return store, understood(db, err)
 }
 
 // openRead opens the store that a flag names to read it. It makes none where there
@@ -84,7 +119,7 @@ func openRead(ctx context.Context, db string) (storage.Adapter, error) {
 	opts := &open.Options{ReadOnly: true, Files: asFiles}
 	store, err := open.Open(ctx, storeSpec(db), opts)
 	if !errors.Is(err, badger.ErrNotClosed) {
-		return store, err
+		return store, understood(db, err)
 	}
 	if store, err = openStore(ctx, db); err != nil {
 		return nil, fmt.Errorf("recover what a killed process wrote: %w", err)
@@ -92,7 +127,8 @@ func openRead(ctx context.Context, db string) (storage.Adapter, error) {
 	if err := store.Close(); err != nil {
 		return nil, err
 	}
-	return open.Open(ctx, storeSpec(db), opts)
+	store, err = open.Open(ctx, storeSpec(db), opts)
+	return store, understood(db, err)
 }
 
 // inspect opens the store that a flag names to look at it, and has f do so. It

@@ -30,7 +30,9 @@ These are new, show, list, search, link, history and sync.
 
 check, rebuild, log and verify look after a vault, a store in a directory of
 Markdown files that people edit. All but rebuild only read, take no lock, and work
-on media that cannot be written.`,
+on media that cannot be written.
+
+` + dbRule,
 		Example: "  strata vault list --db agent.db\n  strata vault show insight/retries --db vault:notes\n  strata vault check --db notes",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -46,11 +48,11 @@ on media that cannot be written.`,
 }
 
 // withVault opens a vault and has f look after it.
-func withVault(ctx context.Context, verb, dir string, opts *vault.Options, f func(s *vault.Store) error) (err error) {
-	if engine := scheme.FindString(dir); engine != "" && engine != "vault:" {
-		return fmt.Errorf("vault %s: %s is no vault: name one as vault:DIR", verb, dir)
+func withVault(ctx context.Context, verb, db string, opts *vault.Options, f func(s *vault.Store) error) (err error) {
+	dir, err := vaultDir(db)
+	if err != nil {
+		return fmt.Errorf("vault %s: %w", verb, err)
 	}
-	dir = strings.TrimPrefix(dir, "vault:")
 	opts.Files = asFiles
 	s, err := vault.Open(ctx, dir, opts)
 	if errors.Is(err, fs.ErrNotExist) {
