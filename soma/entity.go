@@ -87,6 +87,10 @@ func Statuses(kind string) []string {
 	return []string{"active"}
 }
 
+// Types returns the types that mean something to this package, in order. Others are
+// types of knowledge as well.
+func Types() []string { return slices.Sorted(maps.Keys(statuses)) }
+
 // FieldError says what is wrong with a field of an entity.
 type FieldError struct{ Field, Reason string }
 

@@ -158,27 +158,66 @@ func vaultRebuildCommand(t *tool) *cobra.Command {
 finished. Opening a vault does it by itself where the index is missing, damaged
 or stale. Writers wait meanwhile.
 
-With --adopt, a directory of Markdown files that is no vault becomes one. The files
-stay as they are.`,
+With --adopt, a directory of Markdown files that is no vault becomes one, for example
+one of Obsidian's, and new folders of a vault are taken in. All files stay where they
+are and as they are. Notes at the root have the type note, and those in a folder one
+that is made of its name: Daily Notes/2026-11-20.md is daily-notes/2026-11-20. What
+is left is listed with the reason: templates, what is no Markdown, links, names
+that begin with a dot.`,
 		Example: "  strata vault rebuild --db notes\n  strata vault rebuild --db ~/obsidian --adopt",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			// A directory that is not there is a mistake here.
-			look := &vault.Options{ReadOnly: true, Adopt: adopt, Logger: slog.New(slog.DiscardHandler)}
+			silent := slog.New(slog.DiscardHandler)
+			look := &vault.Options{ReadOnly: true, Adopt: adopt, Logger: silent}
 			if err := withVault(ctx, "rebuild", db, look, func(*vault.Store) error { return nil }); err != nil && !errors.Is(err, storage.ErrCorrupt) {
 				return err
 			}
-			return withVault(ctx, "rebuild", db, &vault.Options{Adopt: adopt}, func(s *vault.Store) error {
+			opts := &vault.Options{Adopt: adopt, Taken: soma.Types()}
+			if adopt {
+				opts.Logger = silent // what it would say of files is in the list
+			}
+			return withVault(ctx, "rebuild", db, opts, func(s *vault.Store) error {
 				if err := s.Rebuild(ctx); err != nil {
 					return err
+				}
+				if adopt {
+					if err := t.vaultAdopted(ctx, s); err != nil {
+						return err
+					}
 				}
 				return t.vaultHolds(ctx, s, "rebuilt: ")
 			})
 		},
 	}
 	storeArg(cmd, &db, 0, exactly(0, "no arguments"))
-	cmd.Flags().BoolVar(&adopt, "adopt", false, "make a vault of a directory of Markdown files")
+	cmd.Flags().BoolVar(&adopt, "adopt", false, "make a vault of a directory of Markdown files, or take in new folders")
 	return cmd
+}
+
+// vaultAdopted prints which folders are a part of a vault, and what is left.
+func (t *tool) vaultAdopted(ctx context.Context, s *vault.Store) error {
+	folders, err := s.Folders(ctx)
+	if err != nil {
+		return err
+	}
+	left, err := s.Left(ctx)
+	if err != nil {
+		return err
+	}
+	if len(folders) > 0 {
+		fmt.Fprintln(t.out, "taken in, as they are:")
+	}
+	for _, f := range folders {
+		fmt.Fprintf(t.out, "  %s: %s of type %s\n", printable(f.Path), plural(f.Notes, "note", "notes"), f.Type)
+	}
+	if len(left) > 0 {
+		fmt.Fprintln(t.out, "left:")
+	}
+	for _, l := range left {
+		fmt.Fprintf(t.out, "  %s (%s): %s\n", printable(l.Path), plural(l.Files, "file", "files"), printable(l.Reason))
+	}
+	return nil
 }
 
 // logOptions are the flags of vault log.
