@@ -51,6 +51,7 @@ var rules = []rule{
 	{pkg: "soma/guard", modules: []string{"github.com/expr-lang/expr"}},
 	{pkg: "soma", packages: []string{"storage", "storage/search"}, modules: []string{
 		"github.com/tidwall/gjson", // entities are read by the thousand
+		"golang.org/x/text",        // NFC and NFD forms of an id are one
 	}},
 	{pkg: "storage/docs", packages: []string{"storage", "storage/search"}},
 	// Reading files is apart, so that who only searches links no parser of HTML.

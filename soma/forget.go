@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/stratamem/strata/storage"
@@ -186,9 +187,7 @@ func (w *Writer) forgetOnce(ctx context.Context, key, cause, reason string, at m
 	}
 	if e != nil {
 		dead.Digest = e.digest
-		for to := range targets(e.Entity) {
-			doomed = append(doomed, linkKey(to, id))
-		}
+		doomed = slices.AppendSeq(doomed, maps.Keys(staleKeys(e.Entity)))
 	}
 	value, err := json.Marshal(&dead)
 	if err != nil {
@@ -239,6 +238,9 @@ func (w *Writer) forgetDerived(ctx context.Context, id, reason string, at map[st
 		}
 		from = append(from, other)
 		links = append(links, linkKey(id, other))
+		if older := olderLinkKey(id, other); older != linkKey(id, other) {
+			links = append(links, older)
+		}
 	}
 	for _, other := range from {
 		key, err := s.keyOf(ctx, other)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"regexp"
+	"path"
 	"slices"
 	"strings"
 
@@ -91,35 +91,40 @@ func bareID(ref string) string {
 	return ref
 }
 
-var wikilink = regexp.MustCompile(`\[\[([a-z][a-z0-9-]*/[^\[\]|#\n]{1,256})(?:[|#][^\[\]\n]*)?\]\]`)
+// reference is a link as an entity has it.
+type reference struct {
+	Link
+	target  string // as it is written
+	mention bool   // a wikilink in the body
+}
 
-// ExtractWikilinks returns the type/id of each [[type/id]] in a text, once, in
-// order; [[type/id|shown]] counts as well.
-func ExtractWikilinks(text string) []string {
-	var list []string
-	for _, m := range wikilink.FindAllStringSubmatch(text, -1) {
-		if ref := strings.TrimSpace(m[1]); !slices.Contains(list, ref) {
-			list = append(list, ref)
-		}
+// Links returns the links of an entity to others, each pair of target and type
+// once, with the ids as they are written. [Store.Links] finds what wikilinks
+// in the body mean that are not [[type/id]].
+func (e *Entity) Links() []Link {
+	var list []Link
+	for _, r := range e.references() {
+		list = append(list, r.Link)
 	}
 	return list
 }
 
-// Links returns the links of an entity to others, each pair of target and type
-// once.
-func (e *Entity) Links() []Link {
-	var list []Link
+func (e *Entity) references() []reference {
+	var list []reference
 	had := make(map[[2]string]bool)
-	add := func(ref, kind string, properties map[string]any) {
-		to := bareID(ref)
-		if to == "" || to == e.ID || had[[2]string{to, kind}] {
+	add := func(target, kind string, properties map[string]any) {
+		to := bareID(target)
+		if kind == LinkMentions && to == target { // no type/id
+			to = path.Base(target)
+		}
+		if target == "" || to == "" || to == e.ID || had[[2]string{to, kind}] {
 			return
 		}
 		had[[2]string{to, kind}] = true
-		list = append(list, Link{e.ID, to, kind, properties})
+		list = append(list, reference{Link{e.ID, to, kind, properties}, target, kind == LinkMentions})
 	}
 	for _, ref := range e.Related {
-		add(ref, LinkRelated, nil)
+		add(unlinked(ref), LinkRelated, nil)
 	}
 	relations, _ := e.Fields[fieldRelations].([]any)
 	for _, v := range relations {
@@ -127,7 +132,7 @@ func (e *Entity) Links() []Link {
 			to, _ := r["to"].(string)
 			kind, _ := r["type"].(string)
 			properties, _ := r["properties"].(map[string]any)
-			add(to, kind, properties)
+			add(unlinked(to), kind, properties)
 		}
 	}
 	for _, v := range e.Evidence() {
@@ -136,12 +141,12 @@ func (e *Entity) Links() []Link {
 	for _, ref := range e.refs(fieldContradicts) {
 		add(ref, fieldContradicts, nil)
 	}
-	add(e.Text(FieldOrigin), LinkOrigin, nil)
+	add(unlinked(e.Text(FieldOrigin)), LinkOrigin, nil)
 	for _, ref := range e.refs(fieldSupersedes) {
 		add(ref, LinkSupersedes, nil)
 	}
-	for _, ref := range ExtractWikilinks(e.Body) {
-		add(ref, LinkMentions, nil)
+	for _, target := range wikilinks(e.Body) {
+		add(target, LinkMentions, nil)
 	}
 	return list
 }
@@ -149,30 +154,63 @@ func (e *Entity) Links() []Link {
 // refs returns a field that is a list of ids, or one id.
 func (e *Entity) refs(field string) []string {
 	if ref := e.Text(field); ref != "" {
-		return []string{ref}
+		return []string{unlinked(ref)}
 	}
 	var list []string
 	values, _ := e.Fields[field].([]any)
 	for _, v := range values {
 		if ref, ok := v.(string); ok {
-			list = append(list, ref)
+			list = append(list, unlinked(ref))
 		}
 	}
 	return list
 }
 
+// linkKey is the key of the record of a link. Names are compared in any case, so it
+// has them folded; older programs wrote them as they are.
 func linkKey(to, from string) string {
+	return linkPrefix + storage.EscapeSegment(foldName(to)) + "/" + storage.EscapeSegment(from)
+}
+
+func olderLinkKey(to, from string) string {
 	return linkPrefix + storage.EscapeSegment(to) + "/" + storage.EscapeSegment(from)
 }
 
-// targets are the ids that an entity links to; nil has none.
+// linkKeys are the keys of the records of an entity's links, and whether older
+// programs knew the link; nil has none.
+func linkKeys(e *Entity) map[string]bool {
+	set := make(map[string]bool)
+	if e == nil {
+		return set
+	}
+	for _, r := range e.references() {
+		if len(storage.EscapeSegment(r.To)) > maxID {
+			continue
+		}
+		kind, _, ok := strings.Cut(r.target, "/")
+		key := linkKey(r.To, e.ID)
+		set[key] = set[key] || !r.mention || ok && isType(kind)
+	}
+	return set
+}
+
+// staleKeys are the keys of the records that there may be of an entity's links.
+func staleKeys(e *Entity) map[string]bool {
+	set := linkKeys(e)
+	if e != nil {
+		for to := range targets(e) {
+			set[olderLinkKey(to, e.ID)] = true
+		}
+	}
+	return set
+}
+
+// targets are the ids that an entity links to, as they are written.
 func targets(e *Entity) map[string]bool {
 	set := make(map[string]bool)
-	if e != nil {
-		for _, l := range e.Links() {
-			if len(storage.EscapeSegment(l.To)) <= maxID {
-				set[l.To] = true
-			}
+	for _, l := range e.Links() {
+		if len(storage.EscapeSegment(l.To)) <= maxID {
+			set[l.To] = true
 		}
 	}
 	return set
@@ -181,26 +219,45 @@ func targets(e *Entity) map[string]bool {
 // relink returns the operations that make the link records of an entity those of
 // another version of it.
 func relink(before, after *Entity) []storage.Op {
-	had, has := targets(before), targets(after)
+	had, has := linkKeys(before), linkKeys(after)
 	var ops []storage.Op
-	for _, to := range slices.Sorted(maps.Keys(has)) {
-		if !had[to] {
-			ops = append(ops, storage.Put(linkKey(to, after.ID), nil))
+	for _, key := range slices.Sorted(maps.Keys(has)) {
+		// What an older program did not take for a link has no record, though it was
+		// there before.
+		if _, ok := had[key]; !ok || !has[key] {
+			ops = append(ops, storage.Put(key, nil))
 		}
 	}
-	for _, to := range slices.Sorted(maps.Keys(had)) {
-		if !has[to] {
-			ops = append(ops, storage.Remove(linkKey(to, before.ID)))
+	keep := staleKeys(after)
+	for _, key := range slices.Sorted(maps.Keys(staleKeys(before))) {
+		if _, ok := keep[key]; !ok {
+			ops = append(ops, storage.Remove(key))
 		}
 	}
 	return ops
+}
+
+// relinkMissing plans the records of links that an older program did not take for
+// such.
+func (b *batch) relinkMissing(ctx context.Context, e *Entity) error {
+	for key, known := range linkKeys(e) {
+		if known {
+			continue
+		}
+		if _, _, err := b.s.db.Get(ctx, key); errors.Is(err, ErrNotFound) {
+			b.ops = append(b.ops, storage.Put(key, nil))
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // FindLinked yields the entities that link to an id, whether that is there or
 // not, that team may see; [AllTeams] sees all.
 func (s *Store) FindLinked(ctx context.Context, id, team string) iter.Seq2[*Entity, error] {
 	return func(yield func(*Entity, error) bool) {
-		for e, err := range s.linking(ctx, bareID(id)) {
+		for e, err := range s.linking(ctx, id) {
 			if err == nil && (team != AllTeams && !e.visible(team) || e.Unratified) {
 				continue
 			}
@@ -211,14 +268,31 @@ func (s *Store) FindLinked(ctx context.Context, id, team string) iter.Seq2[*Enti
 	}
 }
 
-// linking yields the entities that link to an id and can be read. After an error
-// it ends.
-func (s *Store) linking(ctx context.Context, to string) iter.Seq2[*Entity, error] {
+// linking yields the entities that link to an id, or type/id, and can be read. After
+// an error it ends.
+func (s *Store) linking(ctx context.Context, id string) iter.Seq2[*Entity, error] {
 	return func(yield func(*Entity, error) bool) {
-		for from, err := range s.linkedFrom(ctx, to) {
+		n := &linker{s: s}
+		to := bareID(id)
+		if key, err := s.keyOf(ctx, id); err == nil {
+			if to, err = s.nameOf(ctx, key); err != nil {
+				yield(nil, err)
+				return
+			}
+		} else if !errors.Is(err, ErrNotFound) {
+			yield(nil, err)
+			return
+		}
+		for from, err := range s.linkedFrom(ctx, bareID(to)) {
 			var e *Entity
 			if err == nil {
 				e, err = s.Read(ctx, from)
+			}
+			if err == nil {
+				var does bool
+				if does, err = n.leads(ctx, e, to); err == nil && !does {
+					continue
+				}
 			}
 			if errors.Is(err, ErrNotFound) || errors.Is(err, storage.ErrCorrupt) { // Quarantined lists the latter
 				continue
@@ -233,18 +307,22 @@ func (s *Store) linking(ctx context.Context, to string) iter.Seq2[*Entity, error
 // linkedFrom yields the ids of those that link to an id, as the records say.
 func (s *Store) linkedFrom(ctx context.Context, to string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		prefix := linkPrefix + storage.EscapeSegment(to) + "/"
-		for key, err := range s.db.List(ctx, prefix) {
-			if err != nil {
-				yield("", fmt.Errorf("read links: %w", err))
-				return
-			}
-			from, err := storage.UnescapeSegment(key[len(prefix):])
-			if err != nil {
-				continue
-			}
-			if !yield(from, nil) {
-				return
+		had := make(map[string]bool)
+		for _, name := range slices.Compact([]string{foldName(to), to}) {
+			prefix := linkPrefix + storage.EscapeSegment(name) + "/"
+			for key, err := range s.db.List(ctx, prefix) {
+				if err != nil {
+					yield("", fmt.Errorf("read links: %w", err))
+					return
+				}
+				from, err := storage.UnescapeSegment(key[len(prefix):])
+				if err != nil || had[from] {
+					continue
+				}
+				had[from] = true
+				if !yield(from, nil) {
+					return
+				}
 			}
 		}
 	}
@@ -269,19 +347,28 @@ func (s *Store) Neighbors(ctx context.Context, id, team string, depth int, types
 		return nil, notFound(id)
 	}
 	const most = 10_000
-	had := map[string]bool{first.ID: true}
+	self, err := s.nameOf(ctx, first.Key())
+	if err != nil {
+		return nil, err
+	}
+	n := &linker{s: s}
+	had := map[string]bool{self: true}
 	var out []Neighbor
 	wave := []Neighbor{{Entity: first}}
 	for d := 1; d <= depth && len(wave) > 0; d++ {
 		var next []Neighbor
 		for _, at := range wave {
-			links, err := s.around(ctx, at.Entity)
+			self, err := s.nameOf(ctx, at.Entity.Key())
+			if err != nil {
+				return nil, err
+			}
+			links, err := n.around(ctx, at.Entity, self)
 			if err != nil {
 				return nil, err
 			}
 			for _, l := range links {
 				other := l.To
-				if other == at.Entity.ID {
+				if other == self {
 					other = l.From
 				}
 				if had[other] || len(types) > 0 && !slices.Contains(types, l.Type) {
@@ -310,15 +397,22 @@ func (s *Store) Neighbors(ctx context.Context, id, team string, depth int, types
 	return out, nil
 }
 
-// around returns the links of an entity and those to it.
-func (s *Store) around(ctx context.Context, e *Entity) ([]Link, error) {
-	links := e.Links()
-	for other, err := range s.linking(ctx, e.ID) {
+// around returns the links of an entity and those to it. self is its name.
+func (n *linker) around(ctx context.Context, e *Entity, self string) ([]Link, error) {
+	links, err := n.links(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	for other, err := range n.s.linking(ctx, self) {
 		if err != nil {
 			return nil, err
 		}
-		for _, l := range other.Links() {
-			if l.To == e.ID {
+		list, err := n.links(ctx, other)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range list {
+			if l.To == self {
 				links = append(links, l)
 			}
 		}
@@ -338,12 +432,13 @@ type Dangling struct {
 // lead nowhere.
 func (s *Store) CheckDanglingReferences(ctx context.Context) ([]Dangling, error) {
 	var out []Dangling
+	n := &linker{s: s}
 	for _, layer := range []Layer{Emerging, Canon} {
 		for e, err := range s.find(ctx, map[string]string{"layer": string(layer)}, "", 0) {
 			if err != nil {
 				return nil, err
 			}
-			list, err := s.dangling(ctx, e)
+			list, err := n.dangling(ctx, e)
 			if err != nil {
 				return nil, err
 			}
@@ -353,12 +448,12 @@ func (s *Store) CheckDanglingReferences(ctx context.Context) ([]Dangling, error)
 	return out, nil
 }
 
-func (s *Store) dangling(ctx context.Context, e *Entity) ([]Dangling, error) {
+func (n *linker) dangling(ctx context.Context, e *Entity) ([]Dangling, error) {
 	var out []Dangling
-	for _, l := range e.Links() {
-		switch _, err := s.keyOf(ctx, l.To); {
+	for _, r := range e.references() {
+		switch _, err := n.resolve(ctx, e, &r); {
 		case errors.Is(err, ErrNotFound):
-			out = append(out, Dangling{e.Type + "/" + e.ID, e.Layer, l.To, l.Type})
+			out = append(out, Dangling{e.Type + "/" + e.ID, e.Layer, r.To, r.Type})
 		case err != nil:
 			return nil, err
 		}

@@ -55,8 +55,11 @@ func (s *Store) takeIn(ctx context.Context, r *reader, key string) (took bool, e
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
-		if e == nil && last.Digest == "" || e != nil && (e.digest == last.Digest || last.says(e.Entity)) {
+		if e == nil && last.Digest == "" {
 			return nil
+		}
+		if e != nil && (e.digest == last.Digest || last.says(e.Entity)) {
+			return b.relinkMissing(ctx, e.Entity)
 		}
 		took = true
 		return b.seen(ctx, key, e, last)

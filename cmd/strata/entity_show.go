@@ -46,9 +46,13 @@ if it was removed since.`,
 				if asJSON {
 					return printJSON(t.out, documentOf(e))
 				}
+				links, err := s.Links(ctx, e)
+				if err != nil {
+					return err
+				}
 				var from []*soma.Entity
 				if at.IsZero() { // links to it are those of today
-					for other, err := range s.FindLinked(ctx, e.ID, soma.AllTeams) {
+					for other, err := range s.FindLinked(ctx, entityName(e), soma.AllTeams) {
 						if err != nil {
 							return err
 						}
@@ -56,7 +60,7 @@ if it was removed since.`,
 					}
 				}
 				p := newScreen(t.out, t.env)
-				p.document(e, from)
+				p.document(e, links, from)
 				return p.err
 			})
 		},
@@ -68,8 +72,8 @@ if it was removed since.`,
 	return cmd
 }
 
-// document prints all of an entity, and those that link to it.
-func (s *screen) document(e *soma.Entity, from []*soma.Entity) {
+// document prints all of an entity, with its links and those that link to it.
+func (s *screen) document(e *soma.Entity, links []soma.Link, from []*soma.Entity) {
 	s.printf("%s  %s\n", s.paint(bold, escape(entityName(e), false)), escape(e.Name, false))
 	if e.Unratified {
 		s.printf("%s\n", s.paint(red, "quarantined: no review has ratified it as it is, and nobody is served it"))
@@ -89,7 +93,7 @@ func (s *screen) document(e *soma.Entity, from []*soma.Entity) {
 			row(name, fieldText(m[name]))
 		}
 	}
-	for _, l := range e.Links() {
+	for _, l := range links {
 		text := "→ " + escape(l.To, false)
 		if len(l.Properties) > 0 {
 			text += "  " + fieldText(l.Properties)

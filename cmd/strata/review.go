@@ -302,7 +302,7 @@ supersede want, so that nobody promotes what has changed since.`,
 
 // petitioned prints all that a reviewer decides on.
 func (s *screen) petitioned(p *petition) {
-	s.document(p.entity, nil)
+	s.document(p.entity, p.entity.Links(), nil)
 	for i := range p.evidence {
 		s.printf("\n")
 		s.rule("evidence", "")
@@ -314,7 +314,7 @@ func (s *screen) petitioned(p *petition) {
 	for _, c := range p.conflicts {
 		s.printf("\n")
 		s.rule("contradicts", "")
-		s.document(c, nil)
+		s.document(c, c.Links(), nil)
 	}
 }
 
