@@ -50,7 +50,7 @@ type Entity struct {
 // Names of fields that are not of the struct.
 const (
 	FieldConfidence     = "confidence_score" // of emerging, in [0, 1]
-	FieldEvidence       = "evidence_links"   // of emerging: a list of ids or [Evidence]
+	FieldEvidence       = "evidence_links"   // of emerging: a list of ids, wikilinks or [Evidence]
 	FieldProposalStatus = "proposal_status"  // of emerging: pending, promoted, rejected
 	FieldRatifiedBy     = "ratified_by"      // of canon
 	FieldRatifiedAt     = "ratified_at"      // of canon
@@ -419,7 +419,7 @@ func fold(text string) string {
 }
 
 // same tells whether two entities are equal but for what the store stamps: their
-// times, and the digests of what they cite.
+// times, the digests of what they cite, and the form of links.
 func same(a, b *Entity) bool {
 	x, err1 := unstamped(a)
 	y, err2 := unstamped(b)
@@ -433,9 +433,16 @@ func unstamped(e *Entity) (string, error) {
 	if list, ok := evidenceOf(c); ok {
 		bare := make([]any, len(list))
 		for i, v := range list {
-			bare[i] = Evidence{ID: v.ID, Type: v.Type}.element()
+			bare[i] = v.ID
 		}
 		c.set(FieldEvidence, bare)
+		delete(c.Fields, fieldDigests)
+	}
+	if refs := c.refs(fieldContradicts); len(refs) > 0 {
+		for i := range refs {
+			refs[i] = bareID(refs[i])
+		}
+		c.set(fieldContradicts, refs)
 	}
 	document, err := c.encode()
 	if err != nil {

@@ -1,9 +1,11 @@
 package soma
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,32 +59,75 @@ func (w *Writer) cite(ctx context.Context, e, before *Entity) error {
 			had[v.ID] = sum
 		}
 	}
-	out := make([]any, len(list))
+	out, digests := make([]any, len(list)), make(map[string]any)
 	for i, v := range list {
-		if v.Digest = had[v.ID]; v.Digest == "" {
-			there, err := w.lookup(ctx, v.ID)
-			if err == nil {
-				v.Digest = there.citation()
-			} else if !errors.Is(err, ErrNotFound) {
-				return err
-			}
+		there, err := w.lookup(ctx, v.ID)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
 		}
-		out[i] = v.element()
+		if err == nil {
+			v.Type = cmp.Or(v.Type, there.Type)
+		}
+		if v.Digest = had[v.ID]; v.Digest == "" && err == nil {
+			v.Digest = there.citation()
+		}
+		if v.Digest != "" {
+			digests[v.ID] = v.Digest
+		}
+		if out[i] = v.ref(); err == nil && v.Type != there.Type || out[i] == "" {
+			out[i] = map[string]any{"id": v.ID, "type": v.Type}
+		}
 	}
 	e.set(FieldEvidence, out)
+	delete(e.Fields, fieldDigests)
+	if len(digests) > 0 {
+		e.set(fieldDigests, digests)
+	}
 	return nil
 }
 
-// element is the form of a piece of evidence in a document.
-func (v Evidence) element() map[string]any {
-	m := map[string]any{"id": v.ID}
-	if v.Type != "" {
-		m["type"] = v.Type
+// ref is the wikilink to a piece of evidence, "" if there can be none.
+func (v Evidence) ref() string {
+	if isType(v.Type) {
+		return wikilinkTo(v.Type + "/" + v.ID)
 	}
-	if v.Digest != "" {
-		m["digest"] = v.Digest
+	return wikilinkTo(v.ID)
+}
+
+// contradict makes wikilinks of what an entity says it contradicts. What cannot be
+// one stays as it is.
+func (w *Writer) contradict(ctx context.Context, e *Entity) error {
+	switch v := e.Fields[fieldContradicts].(type) {
+	case string:
+		ref, err := w.ref(ctx, v)
+		e.set(fieldContradicts, ref)
+		return err
+	case []any:
+		list := slices.Clone(v)
+		for i := range list {
+			if text, ok := list[i].(string); ok {
+				var err error
+				if list[i], err = w.ref(ctx, text); err != nil {
+					return err
+				}
+			}
+		}
+		e.set(fieldContradicts, list)
 	}
-	return m
+	return nil
+}
+
+// ref is the wikilink to what a field refers to.
+func (w *Writer) ref(ctx context.Context, text string) (string, error) {
+	id := unlinked(text)
+	there, err := w.lookup(ctx, id)
+	switch {
+	case err == nil:
+		id = there.Type + "/" + there.ID
+	case !errors.Is(err, ErrNotFound):
+		return "", err
+	}
+	return cmp.Or(wikilinkTo(id), text), nil
 }
 
 // citationForm begins the digest of what is cited. Digests without it are of the

@@ -318,13 +318,13 @@ func forgetting(id string, at map[string]bool) bool {
 // without returns an entity without the links to an id in its fields.
 func without(e *Entity, id string) *Entity {
 	next := e.Clone()
-	next.Related = slices.DeleteFunc(next.Related, func(ref string) bool { return bareID(ref) == id })
+	next.Related = slices.DeleteFunc(next.Related, func(ref string) bool { return bareID(unlinked(ref)) == id })
 	drop := func(field string, ref func(v any) string) {
 		list, ok := e.Fields[field].([]any)
 		if !ok {
 			return
 		}
-		left := slices.DeleteFunc(slices.Clone(list), func(v any) bool { return bareID(ref(v)) == id })
+		left := slices.DeleteFunc(slices.Clone(list), func(v any) bool { return bareID(unlinked(ref(v))) == id })
 		next.set(field, left)
 	}
 	plain := func(v any) string { ref, _ := v.(string); return ref }
@@ -338,11 +338,18 @@ func without(e *Entity, id string) *Entity {
 		}
 	}
 	drop(FieldEvidence, member("id"))
+	if digests, ok := e.Fields[fieldDigests].(map[string]any); ok {
+		digests = maps.Clone(digests)
+		delete(digests, id)
+		next.set(fieldDigests, digests)
+	}
 	drop(fieldRelations, member("to"))
 	drop(fieldContradicts, plain)
 	drop(fieldSupersedes, plain)
-	if bareID(next.Text(fieldSupersedes)) == id {
-		delete(next.Fields, fieldSupersedes)
+	for _, field := range []string{fieldSupersedes, fieldContradicts} {
+		if text := next.Text(field); text != "" && bareID(unlinked(text)) == id {
+			delete(next.Fields, field)
+		}
 	}
 	return next
 }

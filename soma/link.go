@@ -1,6 +1,7 @@
 package soma
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/stratamem/strata/storage"
 )
@@ -39,13 +42,17 @@ const (
 )
 
 const (
+	fieldDigests    = "evidence_digests" // of what evidence_links cites, by id
 	fieldRelations  = "relations"
 	fieldSupersedes = "supersedes"
 	linkPrefix      = "_links/"
 	idPrefix        = "_ids/"
 )
 
-// evidenceOf reads the field evidence_links; false says that it is none.
+// evidenceOf reads the field evidence_links; false says that it is none. Its elements
+// are wikilinks, so that Obsidian follows them, and their digests stand in the field
+// evidence_digests by id. Ids and objects with an id are read as well: authors and
+// older programs write them.
 func evidenceOf(e *Entity) ([]Evidence, bool) {
 	var list []any
 	switch v := e.Fields[FieldEvidence].(type) {
@@ -60,18 +67,27 @@ func evidenceOf(e *Entity) ([]Evidence, bool) {
 	default:
 		return nil, false
 	}
+	digests, _ := e.Fields[fieldDigests].(map[string]any)
 	out := make([]Evidence, len(list))
 	for i, v := range list {
 		switch v := v.(type) {
 		case string:
-			out[i].ID = v
+			out[i].ID = unlinked(v)
 		case map[string]any:
-			out[i].ID, _ = v["id"].(string)
+			id, _ := v["id"].(string)
+			out[i].ID = unlinked(id)
 			out[i].Type, _ = v["type"].(string)
 			out[i].Digest, _ = v["digest"].(string)
 		}
-		if out[i].ID = bareID(out[i].ID); out[i].ID == "" {
+		out[i].ID = norm.NFC.String(out[i].ID)
+		if kind, id, ok := strings.Cut(out[i].ID, "/"); ok && isType(kind) {
+			out[i].ID, out[i].Type = id, cmp.Or(out[i].Type, kind)
+		}
+		if out[i].ID == "" {
 			return nil, false
+		}
+		if out[i].Digest == "" {
+			out[i].Digest, _ = digests[out[i].ID].(string)
 		}
 	}
 	return out, true
@@ -117,7 +133,8 @@ func (e *Entity) references() []reference {
 		if kind == LinkMentions && to == target { // no type/id
 			to = path.Base(target)
 		}
-		if target == "" || to == "" || to == e.ID || had[[2]string{to, kind}] {
+		to = norm.NFC.String(to)
+		if target == "" || to == "" || to == norm.NFC.String(e.ID) || had[[2]string{to, kind}] {
 			return
 		}
 		had[[2]string{to, kind}] = true

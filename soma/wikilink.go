@@ -55,6 +55,15 @@ func unlinked(ref string) string {
 	return ref
 }
 
+// wikilinkTo returns the wikilink to a name, "" if it would not be read back as that.
+func wikilinkTo(name string) string {
+	link := "[[" + name + "]]"
+	if m := wikilink.FindStringSubmatch(link); m == nil || m[0] != link || target(m[1]) != name {
+		return ""
+	}
+	return link
+}
+
 // wikilinks returns what the wikilinks of a text lead to, each once, in order.
 func wikilinks(text string) []string {
 	if !strings.Contains(text, "[[") {

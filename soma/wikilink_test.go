@@ -1,14 +1,11 @@
 package soma_test
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/stratamem/strata/soma"
 	"github.com/stratamem/strata/storage"
@@ -18,20 +15,7 @@ import (
 // TestObsidianLinks: links of all spellings lead where Obsidian takes them, in a vault of
 // its own that was adopted.
 func TestObsidianLinks(t *testing.T) {
-	dir := t.TempDir()
-	archive, err := txtar.ParseFile("../storage/vault/testdata/obsidian.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range archive.Files {
-		path := filepath.Join(dir, f.Name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, f.Data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := unpack(t, "../storage/vault/testdata/obsidian.txtar")
 	db, err := vault.Open(t.Context(), dir, &vault.Options{Adopt: true, Taken: soma.Types()})
 	if err != nil {
 		t.Fatal(err)
@@ -159,6 +143,76 @@ func TestLinksOfOlder(t *testing.T) {
 			w.check(err)
 			if strings.HasSuffix(key, "third") {
 				w.Error("left behind:", key)
+			}
+		}
+	})
+}
+
+// TestLinksInFiles: what an entity cites and contradicts stands in its file as links
+// that Obsidian follows, and is read back as it was meant.
+func TestLinksInFiles(t *testing.T) {
+	eachEngine(t, func(w *world) {
+		w.create(harvester, archived("event", "x"))
+		w.create(harvester, &soma.Entity{Type: "insight", ID: "a|b", Name: "odd", Layer: soma.Archive})
+		p := w.proposed("idea", 0.5, "event", map[string]any{"id": "a|b"}, map[string]any{"id": "event-2", "type": "decision"}, "gone", map[string]any{"id": "event", "type": "reason"})
+		p.Fields["contradicts"] = []any{"event", "decision/gone", 7.0, "a|b"}
+		e := w.create(synthesizer, p)
+		want := []any{"[[decision/event]]", map[string]any{"id": "a|b", "type": "insight"}, "[[decision/event-2]]", "[[gone]]", map[string]any{"id": "event", "type": "reason"}}
+		w.same("evidence_links", e.Fields[soma.FieldEvidence], any(want))
+		if got, ok := e.Fields["contradicts"].([]any); !ok || got[0] != "[[decision/event]]" || got[1] != "[[decision/gone]]" || got[3] != "a|b" && got[3] != "insight/a|b" {
+			w.Error(e.Fields["contradicts"])
+		}
+		cited := w.read("idea").Evidence()
+		for i, id := range []string{"event", "a|b", "event-2", "gone", "event"} {
+			if cited[i].ID != id || (cited[i].Digest == "") != (i == 2 || i == 3) {
+				w.Errorf("%d: %+v", i, cited[i])
+			}
+		}
+		before := w.dump()
+		w.create(synthesizer, p)
+		w.same("the store after the same again", w.dump(), before)
+
+		// Nobody forges what was cited.
+		for _, fields := range []map[string]any{{"evidence_digests": map[string]any{"event": "v2:x", "gone": "v2:x"}}, {"evidence_digests": nil}} {
+			_, err := w.As(synthesizer).Update(w.Context(), "idea", fields)
+			w.check(err)
+			for i, v := range w.read("idea").Evidence() {
+				if v.Digest != cited[i].Digest {
+					w.Errorf("%v: %+v", fields, v)
+				}
+			}
+		}
+		p = w.proposed("forged", 0.5, "event", "gone")
+		p.Fields["evidence_digests"] = map[string]any{"event": "v2:x", "gone": "v2:x"}
+		if v := w.create(synthesizer, p).Evidence(); v[0].Digest != cited[0].Digest || v[1].Digest != "" {
+			w.Error(v)
+		}
+
+		// A relation of that type is the same link.
+		w.create(harvester, archived("other", ""))
+		w.check(w.As(anna).Relate(w.Context(), "other", "event", "contradicts", map[string]any{"since": "May"}))
+		if _, ok := w.read("other").Fields["contradicts"]; ok {
+			w.Error("properties have no place in a wikilink")
+		}
+		for range 2 {
+			w.check(w.As(anna).Relate(w.Context(), "other", "event", "contradicts", nil))
+		}
+		other := w.read("other")
+		w.same("contradicts", other.Fields["contradicts"], any([]any{"[[decision/event]]"}))
+		if links := other.Links(); len(links) != 1 || links[0].Type != "contradicts" || links[0].To != "event" {
+			w.Error(links)
+		}
+		// What is forgotten is in no field.
+		if _, err := w.As(anna).Forget(w.Context(), "event", "asked"); err != nil {
+			w.Fatal(err)
+		}
+		for _, id := range []string{"other", "idea"} {
+			if e, err := w.Read(w.Context(), id); err == nil {
+				for _, l := range e.Links() {
+					if l.To == "event" {
+						w.Error(id, "still links:", l)
+					}
+				}
 			}
 		}
 	})

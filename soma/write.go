@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/search"
 )
@@ -74,13 +76,14 @@ func (w *Writer) Create(ctx context.Context, e *Entity) (*Entity, error) {
 	if c.Layer == Emerging {
 		c.set(FieldProposalStatus, Pending)
 	}
-	if err := w.cite(ctx, c, nil); err != nil {
+	if err := cmp.Or(w.cite(ctx, c, nil), w.contradict(ctx, c)); err != nil {
 		return nil, fmt.Errorf("create entity: %w", err)
 	}
 	derived := c.ID == ""
 	if derived {
 		c.ID = shortSlug(c.Name)
 	}
+	c.ID = norm.NFC.String(c.ID)
 	base := c.ID
 	for n := 2; ; n++ {
 		if err := c.validate(); err != nil {
@@ -148,8 +151,13 @@ func (w *Writer) Update(ctx context.Context, id string, fields map[string]any) (
 		if err == nil {
 			err = cmp.Or(w.actor.keep(e.Entity, next), w.actor.moves(e.Entity, next))
 		}
-		if _, ok := fields[FieldEvidence]; ok && err == nil {
+		_, cites := fields[FieldEvidence]
+		_, stamps := fields[fieldDigests]
+		if (cites || stamps) && err == nil {
 			err = w.cite(ctx, next, e.Entity)
+		}
+		if _, ok := fields[fieldContradicts]; ok && err == nil {
+			err = w.contradict(ctx, next)
 		}
 		if err != nil {
 			return nil, err
@@ -198,7 +206,8 @@ func (w *Writer) Remove(ctx context.Context, id, reason string) error {
 }
 
 // Relate adds a typed relation from an entity to another, with properties, or
-// replaces the properties of the one that is there.
+// replaces the properties of the one that is there. A relation of type contradicts
+// without properties goes to the field of that name, as a wikilink.
 func (w *Writer) Relate(ctx context.Context, from, to, kind string, properties map[string]any) error {
 	if slices.Contains([]string{"", LinkRelated, LinkEvidence, LinkMentions, LinkOrigin, LinkSupersedes}, kind) {
 		return fmt.Errorf("relate entities: %w", fault("type", "%q is no type of a relation of your own", kind))
@@ -220,6 +229,21 @@ func (w *Writer) Relate(ctx context.Context, from, to, kind string, properties m
 			to, _ := r["to"].(string)
 			return r["type"] == kind && bareID(to) == bareID(key)
 		})
+		if kind == fieldContradicts && len(properties) == 0 {
+			if len(list) < len(old) {
+				next.set(fieldRelations, list)
+			}
+			refs := next.refs(fieldContradicts)
+			if !slices.ContainsFunc(refs, func(ref string) bool { return bareID(ref) == bareID(key) }) {
+				refs = append(refs, key)
+			}
+			values := make([]any, len(refs))
+			for i, ref := range refs {
+				values[i] = ref
+			}
+			next.set(fieldContradicts, values)
+			return next, w.contradict(ctx, next)
+		}
 		next.set(fieldRelations, append(list, relation))
 		return next, nil
 	})

@@ -87,7 +87,7 @@ func (s *screen) document(e *soma.Entity, links []soma.Link, from []*soma.Entity
 			row(name, listText(v))
 		}
 	}
-	shown := append(first, "type", "id", "name", "body", "unratified", "related", "relations", soma.FieldEvidence, soma.FieldOrigin)
+	shown := append(first, "type", "id", "name", "body", "unratified", "related", "relations", soma.FieldEvidence, "evidence_digests", "contradicts", soma.FieldOrigin)
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if !slices.Contains(shown, name) {
 			row(name, fieldText(m[name]))
