@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/stratamem/strata/storage"
 )
 
@@ -217,7 +219,8 @@ func (w *Writer) promote(ctx context.Context, b *batch, e *stored, canon *Entity
 // freeID returns an id for canon of a type that is not taken, and that no decision
 // is about: canon-<slug>, with a number if others have that.
 func (s *Store) freeID(ctx context.Context, kind, slug string) (string, error) {
-	id := "canon-" + slug
+	slug = norm.NFC.String(slug)
+	id := canonMark + slug
 	for n := 2; ; n++ {
 		_, err := s.keyOf(ctx, id)
 		if errors.Is(err, ErrNotFound) {
@@ -228,7 +231,7 @@ func (s *Store) freeID(ctx context.Context, kind, slug string) (string, error) {
 		} else if err != nil && !errors.Is(err, storage.ErrCorrupt) {
 			return "", err
 		}
-		id = fmt.Sprintf("canon-%s-%d", slug, n)
+		id = fmt.Sprintf("%s%s-%d", canonMark, slug, n)
 	}
 }
 

@@ -137,9 +137,10 @@ func (s *Store) pastKey(ctx context.Context, id string) (string, error) {
 	if !errors.Is(err, ErrNotFound) {
 		return key, err
 	}
-	bare := bareID(id)
-	if value, _, err := s.db.Get(ctx, idPrefix+storage.EscapeSegment(bare)); err == nil {
-		return string(value), nil
+	for _, bare := range spellings(bareID(id)) {
+		if value, _, err := s.db.Get(ctx, idPrefix+storage.EscapeSegment(bare)); err == nil {
+			return string(value), nil
+		}
 	}
 	return "", notFound(id)
 }

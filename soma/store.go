@@ -125,8 +125,18 @@ func (s *Store) lookup(ctx context.Context, id string) (*stored, error) {
 	return s.load(ctx, key)
 }
 
-// keyOf returns the key of the entity with an id, or with type/id.
-func (s *Store) keyOf(ctx context.Context, id string) (string, error) {
+// keyOf returns the key of the entity with an id, or with type/id, in any of its
+// spellings.
+func (s *Store) keyOf(ctx context.Context, id string) (key string, err error) {
+	for _, spelled := range spellings(id) {
+		if key, err = s.keyAs(ctx, spelled); !errors.Is(err, ErrNotFound) {
+			return key, err
+		}
+	}
+	return "", notFound(id)
+}
+
+func (s *Store) keyAs(ctx context.Context, id string) (string, error) {
 	if kind, rest, ok := strings.Cut(id, "/"); ok && isType(kind) {
 		key := kind + "/" + storage.EscapeSegment(rest)
 		if _, _, err := s.db.Get(ctx, key); err == nil || !errors.Is(err, ErrNotFound) && !errors.Is(err, storage.ErrInvalid) {

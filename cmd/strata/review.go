@@ -66,6 +66,7 @@ type petition struct {
 	evidence  []soma.Cited
 	conflicts []*soma.Entity // canon in force that it contradicts
 	held      *soma.Withheld // nil: a proposal
+	doubts    []string       // why its id or name may be taken for another
 }
 
 // readPetitions returns what waits: the proposals, the most confident first, and
@@ -76,10 +77,14 @@ func readPetitions(ctx context.Context, s *soma.Store) ([]petition, error) {
 	if err != nil {
 		return nil, err
 	}
+	alike, err := s.LookAlikes(ctx)
+	if err != nil {
+		return nil, err
+	}
 	pending, failed := s.Pending(ctx)
 	var all []petition
 	for _, e := range pending {
-		p, err := readPetition(ctx, s, entityName(e))
+		p, err := petitionOf(ctx, s, entityName(e), alike)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +93,7 @@ func readPetitions(ctx context.Context, s *soma.Store) ([]petition, error) {
 	for i := range held {
 		var p petition
 		if e := held[i].Entity; e != nil {
-			if p, err = readPetition(ctx, s, entityName(e)); err != nil {
+			if p, err = petitionOf(ctx, s, entityName(e), alike); err != nil {
 				return nil, err
 			}
 		}
@@ -99,12 +104,30 @@ func readPetitions(ctx context.Context, s *soma.Store) ([]petition, error) {
 }
 
 func readPetition(ctx context.Context, s *soma.Store, id string) (petition, error) {
+	alike, err := s.LookAlikes(ctx)
+	if err != nil {
+		return petition{}, err
+	}
+	return petitionOf(ctx, s, id, alike)
+}
+
+// petitionOf reads a petition. alike are all ids that look like others.
+func petitionOf(ctx context.Context, s *soma.Store, id string, alike []soma.LookAlike) (petition, error) {
 	e, cited, err := s.Evidence(ctx, id)
 	if err != nil {
 		return petition{}, err
 	}
 	conflicts, err := s.Conflicts(ctx, entityName(e))
-	return petition{entity: e, evidence: cited, conflicts: conflicts}, err
+	p := petition{entity: e, evidence: cited, conflicts: conflicts}
+	for _, l := range alike {
+		if l.Key == e.Key() {
+			p.doubts = append(p.doubts, l.Reason)
+		}
+	}
+	if reason := soma.Doubtful(e.Name); reason != "" {
+		p.doubts = append(p.doubts, "its name "+reason)
+	}
+	return p, err
 }
 
 // id names what is decided: type/id, or the file of what may be canon.
@@ -151,6 +174,7 @@ type petitionJSON struct {
 	Evidence  []citedJSON    `json:"evidence"`
 	Conflicts []string       `json:"conflicts"` // type/id of canon
 	Withheld  *withheldJSON  `json:"withheld,omitempty"`
+	LookAlike []string       `json:"look_alike,omitempty"` // why the id or name may be taken for another
 }
 
 // withheldJSON says why canon is withheld, and what to do about it.
@@ -188,6 +212,7 @@ func (p *petition) json() petitionJSON {
 		}
 		out.Evidence = append(out.Evidence, j)
 	}
+	out.LookAlike = p.doubts
 	for _, c := range p.conflicts {
 		out.Conflicts = append(out.Conflicts, entityName(c))
 	}
@@ -259,6 +284,9 @@ func (s *screen) petition(p *petition) {
 		}
 		s.printf("      to do          %s\n", printable(h.Repair))
 	}
+	for _, reason := range p.doubts {
+		s.printf("      %s  %s\n", s.paint(red, "look-alike "), printable(reason))
+	}
 	for i := range p.evidence {
 		s.printf("      evidence     %s\n", citedText(&p.evidence[i]))
 	}
@@ -303,6 +331,9 @@ supersede want, so that nobody promotes what has changed since.`,
 // petitioned prints all that a reviewer decides on.
 func (s *screen) petitioned(p *petition) {
 	s.document(p.entity, p.entity.Links(), nil)
+	for _, reason := range p.doubts {
+		s.printf("%s  %s\n", s.paint(red, pad("look-alike", 16)), printable(reason))
+	}
 	for i := range p.evidence {
 		s.printf("\n")
 		s.rule("evidence", "")

@@ -442,6 +442,9 @@ func (m *reviewModel) shown(s *screen, width int) []string {
 		}
 	}
 	add(faint, strings.Join(about, " · "))
+	for _, reason := range p.doubts {
+		add(red, "look-alike: "+reason)
+	}
 	if e.Body != "" {
 		add(plain, "")
 		add(plain, strings.TrimRight(e.Body, "\n"))

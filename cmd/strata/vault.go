@@ -76,7 +76,9 @@ func vaultCheckCommand(t *tool) *cobra.Command {
 		Short: "Find what is damaged, and files that are no documents",
 		Long: `Reads every file and every record of a vault, compares the index with the files,
 verifies the checksums of the log and the chain of the audit log, compares canon with
-what people decided, and prints what is wrong, each with what to do about it.
+what people decided, looks for ids that look like others (letters of two scripts in a
+word, characters that do not show), and prints what is wrong, each with what to do
+about it.
 Nothing is changed. The exit status is 1 if anything is wrong.`,
 		Example: "  strata vault check --db notes\n  strata vault check --db notes --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -122,7 +124,8 @@ func (t *tool) vaultCheck(ctx context.Context, s *vault.Store, asJSON bool) erro
 	return t.vaultHolds(ctx, s, "sound: ")
 }
 
-// doubts returns what of canon is withheld and is not found already.
+// doubts returns what of canon is withheld and is not found already, and ids that may
+// be taken for others.
 func doubts(ctx context.Context, s *vault.Store, found []storage.Fault) (list []storage.Fault, err error) {
 	err = onKnowledge(ctx, s, func(knowledge *soma.Store) error {
 		all, err := knowledge.Quarantined(ctx)
@@ -132,6 +135,13 @@ func doubts(ctx context.Context, s *vault.Store, found []storage.Fault) (list []
 			}) {
 				list = append(list, storage.Fault{Key: h.ID, Path: h.Path, Reason: string(h.Doubt) + ": " + h.Reason, Repair: h.Repair})
 			}
+		}
+		if err != nil {
+			return err
+		}
+		alike, err := knowledge.LookAlikes(ctx)
+		for _, l := range alike {
+			list = append(list, storage.Fault{Key: l.Key, Reason: l.Reason, Repair: "if it is not meant, write it anew under another id and remove this one"})
 		}
 		return err
 	})
