@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -191,6 +192,25 @@ func TestEndpointRoundsAreBounded(t *testing.T) {
 	}
 	if last := turns[len(turns)-1].Output; len(last) != 1 || last[0].Kind != projection.Message {
 		t.Errorf("last output %+v, want a message", last)
+	}
+}
+
+// TestEndpointReplaces: what the recorded model did and another answers anew is counted.
+func TestEndpointReplaces(t *testing.T) {
+	e := startEndpoint()
+	defer e.Close()
+	path := filepath.Join(t.TempDir(), "chat.jsonl")
+	if err := os.WriteFile(path, []byte(`{"role":"user","content":"Hello"}
+{"role":"assistant","content":null,"tool_calls":[{"id":"a","function":{"name":"x","arguments":"{}"}},{"id":"b","function":{"name":"x","arguments":"{}"}}]}
+{"role":"tool","tool_call_id":"a","content":"1"}
+{"role":"tool","tool_call_id":"b","content":"2"}
+{"role":"assistant","content":"Done"}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := call(t.Context(), nil, "run", path, "--db", "mem:", "--base-url", e.URL+"/v1", "--model", "any", "--json")
+	if status != exitOK || !strings.Contains(out, `"replaced":{"tool_calls":2,"tool_results":2}`) {
+		t.Errorf("status %d: %s %s", status, out, errs)
 	}
 }
 

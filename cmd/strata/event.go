@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/stratamem/strata/internal/transcript"
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
 )
@@ -88,6 +89,9 @@ type totals struct {
 	Other      int   `json:"other,omitempty"`    // entries of the input that are no conversation
 	Faults     int   `json:"faults,omitempty"`   // what was broken in the input, or could not be taken
 	Unanswered int   `json:"unanswered,omitempty"`
+
+	Left     transcript.Left `json:"left_out,omitzero"` // of the input, each reported with its line
+	Replaced transcript.Left `json:"replaced,omitzero"` // of the input, by what the endpoint's model answers
 }
 
 // eventWriter prints events as JSON lines.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -283,6 +284,8 @@ func (r *transcriptRun) turns(ctx context.Context, in *transcript.Reader) error 
 		}
 		if r.o.baseURL != "" {
 			// What tools returned to the recorded model, nobody asked for here.
+			tally(&r.loop.totals.Replaced, turn.Output)
+			tally(&r.loop.totals.Replaced, slices.DeleteFunc(slices.Clone(turn.Input), func(it projection.Item) bool { return it.Kind == projection.Message }))
 			if turn.Input = messages(turn.Input); len(turn.Input) == 0 {
 				continue
 			}
@@ -369,6 +372,7 @@ func (r *transcriptRun) endStream() {
 func (r *transcriptRun) done(ctx context.Context, skipped transcript.Skipped, store storage.Adapter) error {
 	sum := *r.loop.totals
 	sum.Faults, sum.Known, sum.Other = r.faults, skipped.Known, skipped.Meta+skipped.Sidechains+skipped.Repeated
+	sum.Left = skipped.Left
 	db := " --db " + shellQuote(r.o.db)
 	e := &event{Event: eventDone, DB: r.o.db, Totals: &sum}
 	if storeSpec(r.o.db) != "mem:" { // which is gone now
@@ -405,9 +409,49 @@ func (r *transcriptRun) drawInput(t *totals) {
 		text += "; " + plural(t.Other, "entry is", "entries are") + " no conversation, or of a sub-agent"
 	}
 	r.s.printf("  %s\n", text)
+	if kinds := leftText(&t.Left); kinds != "" {
+		r.s.printf("  left out, reported above: %s\n", kinds)
+	}
+	if kinds := leftText(&t.Replaced); kinds != "" {
+		r.s.printf("  of the recorded model, replaced by what the endpoint's did: %s\n", kinds)
+	}
 	if t.Faults > 0 {
 		r.s.printf("  %s\n", r.s.paint(red, plural(t.Faults, "fault", "faults")+", reported above: what is not in the store"))
 	}
+}
+
+// tally counts tool calls, their results and images among items.
+func tally(left *transcript.Left, items []projection.Item) {
+	for i := range items {
+		switch items[i].Kind {
+		case projection.ToolCall:
+			left.Calls++
+		case projection.ToolResult:
+			left.Results++
+		}
+		for j := range items[i].Parts {
+			if items[i].Parts[j].Type == projection.ImagePart {
+				left.Images++
+			}
+		}
+	}
+}
+
+// leftText says what was left out, by kind; "" if nothing was.
+func leftText(l *transcript.Left) string {
+	var kinds []string
+	for _, k := range []struct {
+		n         int
+		one, many string
+	}{
+		{l.Calls, "tool call", "tool calls"}, {l.Results, "tool result", "tool results"}, {l.Refusals, "refusal", "refusals"},
+		{l.Images, "image", "images"}, {l.Parts, "part of another type", "parts of other types"},
+	} {
+		if k.n > 0 {
+			kinds = append(kinds, plural(k.n, k.one, k.many))
+		}
+	}
+	return strings.Join(kinds, ", ")
 }
 
 // knownText says how much was there already, if anything was.

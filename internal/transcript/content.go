@@ -117,8 +117,23 @@ func (r *Reader) parts(content json.RawMessage) []projection.Part {
 	return parts
 }
 
-// part reads a text, an image or a file. A text that is empty is none.
+// part reads a text, an image or a file, and counts what it cannot take. A text that
+// is empty is none.
 func (r *Reader) part(b block) (projection.Part, bool) {
+	faults := len(r.faults)
+	p, ok := r.readPart(b)
+	if len(r.faults) > faults {
+		switch b.Type {
+		case "image_url", "input_image", "image":
+			r.skipped.Left.Images++
+		default:
+			r.skipped.Left.Parts++
+		}
+	}
+	return p, ok
+}
+
+func (r *Reader) readPart(b block) (projection.Part, bool) {
 	switch b.Type {
 	case "text", "input_text", "output_text":
 		return projection.Part{Type: projection.TextPart, Text: b.Text}, b.Text != ""

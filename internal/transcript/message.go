@@ -21,7 +21,9 @@ type message struct {
 	Role       string          `json:"role"`
 	Content    json.RawMessage `json:"content"`
 	Refusal    string          `json:"refusal"`
+	Audio      json.RawMessage `json:"audio"`
 	ToolCalls  []toolCall      `json:"tool_calls"`
+	Function   *toolCall       `json:"function_call"` // as it was before tool_calls, without an id
 	ToolCallID string          `json:"tool_call_id"`
 	Name       string          `json:"name"`
 	Time       json.RawMessage `json:"time"`
@@ -37,6 +39,10 @@ type toolCall struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 	} `json:"function"`
+	Custom *struct {
+		Name  string `json:"name"`
+		Input string `json:"input"`
+	} `json:"custom"`
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
 }
@@ -101,8 +107,12 @@ func (r *Reader) message(raw []byte, document int, e *Entry) string {
 		if m.Refusal != "" {
 			e.Items = append(e.Items, projection.Text(projection.Assistant, m.Refusal))
 		}
-		e.Items = append(e.Items, r.toolCalls(e.Thread, m.ToolCalls)...)
-	case "tool":
+		e.Items = append(e.Items, r.toolCalls(e.Thread, m.calls())...)
+		if len(m.Audio) > 0 && string(m.Audio) != "null" {
+			r.skipped.Left.Parts++
+			r.fault("audio of an answer, which is left out")
+		}
+	case "tool", "function":
 		parts := r.parts(m.Content)
 		if it, ok := r.result(e.Thread, m.ToolCallID, parts, false); ok {
 			e.Items = []projection.Item{it}
@@ -112,10 +122,26 @@ func (r *Reader) message(raw []byte, document int, e *Entry) string {
 	default:
 		r.fault("unknown role %.40q", m.Role)
 	}
+	if calls := m.calls(); m.Role != "assistant" && len(calls) > 0 {
+		r.skipped.Left.Calls += len(calls)
+		r.fault("tool calls in a message that is not the assistant's")
+	}
+	if m.Role != "assistant" && m.Refusal != "" {
+		r.skipped.Left.Refusals++
+		r.fault("a refusal in a message that is not the assistant's")
+	}
 	if len(e.Items) == 0 && len(r.faults) == 0 {
 		r.fault("a message without content")
 	}
 	return string(m.ID)
+}
+
+// calls are the tool calls of a message, in all forms.
+func (m *message) calls() []toolCall {
+	if m.Function == nil {
+		return m.ToolCalls
+	}
+	return append(slices.Clip(m.ToolCalls), *m.Function)
 }
 
 // toolCalls reads the tool calls of a message.
@@ -124,6 +150,10 @@ func (r *Reader) toolCalls(thread string, calls []toolCall) []projection.Item {
 	for i, c := range calls {
 		if c.Function != nil {
 			c.Name, c.Arguments = c.Function.Name, c.Function.Arguments
+		}
+		if c.Custom != nil { // whose input is a text
+			c.Name = c.Custom.Name
+			c.Arguments, _ = json.Marshal(map[string]string{"input": c.Custom.Input}) // a text has a JSON form
 		}
 		if c.ID == "" {
 			c.ID = fmt.Sprintf("line-%d-%d", r.line, i+1)
@@ -142,11 +172,13 @@ const maxWaiting = 1000
 // call reads a tool call and remembers that it waits for a result.
 func (r *Reader) call(thread, id, name string, arguments json.RawMessage) (projection.Item, bool) {
 	if name == "" {
+		r.skipped.Left.Calls++
 		r.fault("a tool call without a name")
 		return projection.Item{}, false
 	}
 	for _, c := range r.calls[thread] {
 		if c.id == id {
+			r.skipped.Left.Calls++
 			r.fault("a second tool call of the same id")
 			return projection.Item{}, false
 		}
@@ -180,6 +212,7 @@ func (r *Reader) result(thread, id string, parts []projection.Part, failed bool)
 			}, true
 		}
 	}
+	r.skipped.Left.Results++
 	r.fault("a tool result without a call that waits for it")
 	return projection.Item{}, false
 }

@@ -94,6 +94,17 @@ type Skipped struct {
 	Sidechains int // lines of sub-agents, see Options
 	Repeated   int // lines that stood there before, by their uuid
 	Known      int // items that the caller has, see Options
+	Left       Left
+}
+
+// Left counts what conversation has and the reader does not take, by kind. A [Fault]
+// says the line of each.
+type Left struct {
+	Calls    int `json:"tool_calls,omitempty"`
+	Results  int `json:"tool_results,omitempty"`
+	Refusals int `json:"refusals,omitempty"`
+	Images   int `json:"images,omitempty"`
+	Parts    int `json:"parts,omitempty"` // of another type: audio, files
 }
 
 // Reader reads one transcript. It is used by one goroutine.
