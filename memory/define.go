@@ -55,7 +55,7 @@ type code interface {
 
 	init(ctx context.Context, x *Execution, r *Records, state any, found bool) (any, error)
 	append(ctx context.Context, x *Execution, r *Records, state any, items []projection.Item) ([]projection.Item, error)
-	recall(ctx context.Context, x *Execution, r *Records, state any, log []projection.Item, query string, budget int) (recalled, change, error)
+	recall(ctx context.Context, x *Execution, r *Records, state any, log, shown []projection.Item, query string, budget int) (recalled, change, error)
 	delta(old, new string) (string, bool)
 	store(ctx context.Context, x *Execution, r *Records, state any, added, log []projection.Item, resp *Response) (change, error)
 	spawn(ctx context.Context, x, child *Execution, r *Records, state any) (spawned, error)
@@ -158,8 +158,8 @@ func (t *typed[S]) append(ctx context.Context, x *Execution, r *Records, state a
 	return t.hooks.Append(ctx, &AppendInput[S]{Execution: x, Records: r, State: as[S](state), Items: items})
 }
 
-func (t *typed[S]) recall(ctx context.Context, x *Execution, r *Records, state any, log []projection.Item, query string, budget int) (recalled, change, error) {
-	out, err := t.hooks.Recall(ctx, &RecallInput[S]{Execution: x, Records: r, State: as[S](state), Log: log, Query: query, Budget: budget})
+func (t *typed[S]) recall(ctx context.Context, x *Execution, r *Records, state any, log, shown []projection.Item, query string, budget int) (recalled, change, error) {
+	out, err := t.hooks.Recall(ctx, &RecallInput[S]{Execution: x, Records: r, State: as[S](state), Log: log, Shown: shown, Query: query, Budget: budget})
 	if err != nil {
 		return recalled{}, change{}, err
 	}

@@ -36,6 +36,7 @@ type epochHead struct {
 	Ledger       []published `json:"ledger,omitempty"`
 	Stable       int         `json:"stable,omitempty"`
 	StableTokens int         `json:"stable_tokens,omitempty"`
+	Tokens       int         `json:"tokens,omitempty"` // of the last view
 	Missed       bool        `json:"missed,omitempty"`
 	Misses       int         `json:"misses,omitempty"`
 	Texts        []ItemRef   `json:"texts,omitempty"`
@@ -152,6 +153,7 @@ func (r *Run) appendEpoch(b []byte, e *projection.Epoch, n int) []byte {
 	}
 	b = intField(b, "stable", e.Stable)
 	b = intField(b, "stable_tokens", e.StableTokens)
+	b = intField(b, "tokens", e.Tokens)
 	b = boolField(b, "missed", e.Missed)
 	b = intField(b, "misses", e.Misses)
 	b = append(field(b, "texts"), '[')

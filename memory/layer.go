@@ -123,8 +123,13 @@ type RecallInput[S any] struct {
 	Records   *Records
 	State     S
 	Log       []projection.Item // the end of the log, oldest first; see Hooks
-	Query     string            // text of the newest user message
-	Budget    int               // tokens that the output may fill, wrappers included
+	// Shown is what of the log the prompt shows: the end of Log, without halves of tool
+	// exchanges, and before that the newest user message where it is older. It is told
+	// before layers recall, as if they said as much as in the last prompt: in a turn in
+	// which history is cut, or nearly, the prompt may show a little more or less.
+	Shown  []projection.Item
+	Query  string // text of the newest user message
+	Budget int    // tokens that the output may fill, wrappers included
 }
 
 // Recalled is what Recall contributes. Text is shorthand for one item. An

@@ -107,10 +107,12 @@ func (l *long) project(items ...projection.Item) []byte {
 	got := itemBytes(l.t, view)
 	l.log.Append(items...)
 	l.layer.Items = []projection.Item{projection.Text(projection.System, changed(l.run.Execution().Step()))}
-	want, err := projection.Assemble(l.t.Context(), &projection.Input{
+	in := &projection.Input{
 		Policy: l.policy, Head: projection.NewHead(projection.Estimate{}, nil, ""), Layers: []projection.Contribution{l.layer},
 		Log: l.log, Epoch: l.epoch, Fresh: l.epoch == nil || l.epoch.Shown != l.log.Len(),
-	})
+	}
+	in.From, _ = projection.Shown(in)
+	want, err := projection.Assemble(l.t.Context(), in)
 	if err != nil {
 		l.t.Fatal(err)
 	}

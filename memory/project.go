@@ -174,16 +174,18 @@ func (r *Run) pipe(ctx context.Context, traced bool, in *intake, items []project
 
 // assemble recalls from all layers and builds the view.
 func (r *Run) assemble(ctx context.Context, span trace.Span, traced bool) (*projection.View, error) {
-	rd := r.recall(ctx, traced)
+	in := projection.Input{
+		Policy: &r.m.opts.Policy, Head: r.m.head, Layers: r.contribs, Log: r.log, Tail: r.m.tail,
+		Epoch: r.epoch, Fresh: r.epoch == nil || r.epoch.Shown != r.log.Len(),
+	}
+	var shown []projection.Item
+	in.From, shown = projection.Shown(&in)
+	rd := r.recall(ctx, traced, shown)
 	if err := ctx.Err(); err != nil {
 		r.note(rd, nil)
 		return nil, err
 	}
 	r.contribute(rd)
-	in := projection.Input{
-		Policy: &r.m.opts.Policy, Head: r.m.head, Layers: r.contribs, Log: r.log, Tail: r.m.tail,
-		Epoch: r.epoch, Fresh: r.epoch == nil || r.epoch.Shown != r.log.Len(),
-	}
 	view, err := projection.Assemble(ctx, &in)
 	if err == nil && len(rd.after) > 0 {
 		err = ctx.Err()
@@ -224,11 +226,11 @@ func layerUse(uses []projection.LayerUse, layer string) *projection.LayerUse {
 	return nil
 }
 
-// recall runs the Recall hooks.
-func (r *Run) recall(ctx context.Context, traced bool) *round {
+// recall runs the Recall hooks, telling them what of the log is shown.
+func (r *Run) recall(ctx context.Context, traced bool, shown []projection.Item) *round {
 	log, query := r.held(), r.log.Query()
 	rd := r.round(ctx, traced, hookRecall, r.m.slots, func(c *call) (err error) {
-		c.recalled, c.change, err = c.cell.layer.code.recall(c.ctx, c.x, c.records, c.state, log, query, c.budget)
+		c.recalled, c.change, err = c.cell.layer.code.recall(c.ctx, c.x, c.records, c.state, log, shown, query, c.budget)
 		return err
 	})
 	for i := range rd.calls {

@@ -287,7 +287,7 @@ func (r *Run) restoreEpoch(h *epochHead, items []projection.Item) *projection.Ep
 	e := &projection.Epoch{
 		Number: h.Number, Projections: h.Projections, Turns: h.Turns, Head: h.Head,
 		From: index(h.From), Shown: index(h.Shown), Pin: -1,
-		Stable: h.Stable, StableTokens: h.StableTokens, Missed: h.Missed, Misses: h.Misses,
+		Stable: h.Stable, StableTokens: h.StableTokens, Tokens: h.Tokens, Missed: h.Missed, Misses: h.Misses,
 	}
 	if h.Pin != nil {
 		e.Pin = index(*h.Pin)

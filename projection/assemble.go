@@ -55,6 +55,7 @@ type Input struct {
 	Tail   []Item // last in the view
 	Epoch  *Epoch // as the previous view left it; nil in the first projection
 	Fresh  bool   // the log has new items since the last projection: churn is sampled
+	From   int    // where history begins at the earliest if an epoch opens, as [Shown] said
 }
 
 // Assemble builds the view. It changes nothing that it is given, and the same

@@ -550,6 +550,53 @@ func TestAnsweredExchangeIsHistory(t *testing.T) {
 	check(t, v, "history read it", "history thanks")
 }
 
+// TestShown: what is told before layers recall is what the view shows, cut or not,
+// while they say what they said.
+func TestShown(t *testing.T) {
+	for _, policy := range []projection.Policy{
+		{Budget: 900, Reserve: -1},
+		{Budget: 900, Reserve: -1, NoAnchors: true},
+		{Budget: 900, Reserve: -1, Overflow: projection.SlidingWindow, Window: 7},
+		{Budget: 900, Reserve: -1, Overflow: projection.Summarize, Summarize: func(context.Context, []projection.Item, int) (string, error) {
+			return "long ago", nil
+		}},
+	} {
+		l := newLineage(t)
+		l.policy, l.tail = policy, []projection.Item{user("the end")}
+		layers := []projection.Contribution{says("a", strings.Repeat("n", 100)), says("b", strings.Repeat("m", 50))}
+		layers[1].Placement = projection.Live
+		cuts := 0
+		for i := range 60 {
+			items := []projection.Item{user(fmt.Sprint("q", i, strings.Repeat("u", i%7*10)))}
+			if i%5 == 4 { // an exchange that pushes the question out
+				items = append(items, projection.Call("1", "f", "{}"), projection.Result("1", strings.Repeat("r", i*10)))
+			}
+			l.log.Append(items...)
+			head := projection.NewHead(l.tok, l.system, l.tools)
+			in := &projection.Input{
+				Policy: &l.policy, Head: head, Layers: layers, Log: l.log, Tail: l.tail, Epoch: l.epoch, Fresh: true,
+			}
+			from, told := projection.Shown(in)
+			in.From = from
+			v, err := projection.Assemble(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.epoch = v.Epoch
+			if i > 0 && (v.History.From != from || v.History.Items != len(told)) {
+				t.Errorf("%s, step %d (%q): told %d items from %d, shown %d from %d", policy.Overflow, i, v.Opened, len(told), from, v.History.Items, v.History.From)
+			}
+			if v.History.Cut {
+				cuts++
+			}
+			l.log.Append(assistant(strings.Repeat("a", i%11*10)))
+		}
+		if cuts < 5 {
+			t.Errorf("%s: %d cuts", policy.Overflow, cuts)
+		}
+	}
+}
+
 func TestNoAnchors(t *testing.T) {
 	l := newLineage(t)
 	l.policy.NoAnchors = true

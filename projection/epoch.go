@@ -20,6 +20,7 @@ type Epoch struct {
 	Shown        int         // length of the log at the last projection
 	Stable       int         // items in the last view's stable prefix
 	StableTokens int
+	Tokens       int  // of the last view
 	Missed       bool // the provider reported a cache miss: open anew
 	Misses       int  // in a row; at three nobody asks any more
 

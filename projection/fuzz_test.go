@@ -178,6 +178,9 @@ func FuzzAssemble(f *testing.F) {
 				}
 			}
 			in := &projection.Input{Policy: &policy, Head: head, Layers: layers, Log: log, Tail: tail, Epoch: epoch, Fresh: fresh > 0}
+			if p.next(3) > 0 {
+				in.From, _ = projection.Shown(in)
+			}
 			v, err := projection.Assemble(t.Context(), in)
 			if err != nil {
 				if !errors.Is(err, projection.ErrBudget) {
@@ -191,6 +194,9 @@ func FuzzAssemble(f *testing.F) {
 			}
 			if !bytes.Equal(v.AppendText(nil), again.AppendText(nil)) {
 				t.Fatal("the same input gave another view")
+			}
+			if v.Opened != "" && v.History.From < in.From {
+				t.Fatalf("history begins at %d, it was to begin at %d", v.History.From, in.From)
 			}
 			stable = checkView(t, v, tok, log, stable)
 			epoch = v.Epoch

@@ -32,7 +32,7 @@ func (a *assembly) open(ctx context.Context, reason string) (*View, error) {
 	anchors, anchorSize := a.place(false, &room)
 	live, liveSize := a.place(true, &room)
 
-	h := history{from: min(a.epoch.From, must.begin), summary: a.epoch.Summary, short: must.short, saved: must.saved}
+	h := history{from: min(max(a.epoch.From, a.From), must.begin), summary: a.epoch.Summary, short: must.short, saved: must.saved}
 	a.cutHistory(ctx, &h, room+must.user+must.exchange, &must)
 	a.epoch.From, a.epoch.Summary, a.epoch.Pin = h.from, h.summary, h.pin
 	a.epoch.anchors = anchors
@@ -176,7 +176,22 @@ func (a *assembly) place(live bool, room *int) (items []Item, tokens int) {
 
 // cutHistory makes history fit its budget.
 func (a *assembly) cutHistory(ctx context.Context, h *history, budget int, m *must) {
-	l, was := a.Log, h.from
+	was := a.epoch.From
+	a.cut(h, budget, m)
+	if h.cut = h.from > was; h.cut && a.Policy.Overflow == Summarize {
+		h.summary = a.summarize(ctx, a.dropped(was, h.from, h.summary), budget/summaryShare, h.summary)
+		h.measure(a)
+	}
+	if h.tokens > budget { // what must be shown leaves no room for a summary
+		h.summary = nil
+		h.measure(a)
+	}
+}
+
+// cut moves the beginning of history to where it fits its budget, beside a summary
+// where there is to be one.
+func (a *assembly) cut(h *history, budget int, m *must) {
+	l := a.Log
 	settle := func(from int) {
 		h.from, h.pin = from, a.pin(from)
 		h.hidden = l.hidden(from)
@@ -187,7 +202,7 @@ func (a *assembly) cutHistory(ctx context.Context, h *history, budget int, m *mu
 	}
 	settle(h.from)
 	full := budget
-	if a.view.Opened == overBudget { // the prefix is lost: make room for several turns now
+	if a.view.Opened == overBudget && h.from <= a.epoch.From { // the prefix is lost: make room for several turns now
 		full = budget / 4 * 3
 	}
 	if h.tokens > full {
@@ -204,14 +219,6 @@ func (a *assembly) cutHistory(ctx context.Context, h *history, budget int, m *mu
 			}
 			return n <= room
 		}))
-	}
-	if h.cut = h.from > was; h.cut && a.Policy.Overflow == Summarize {
-		h.summary = a.summarize(ctx, a.dropped(was, h.from, h.summary), budget/summaryShare, h.summary)
-		h.measure(a)
-	}
-	if h.tokens > budget { // what must be shown leaves no room for a summary
-		h.summary = nil
-		h.measure(a)
 	}
 }
 
@@ -303,7 +310,7 @@ func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live []Ite
 
 	e.Projections++
 	e.Tracks, e.Hidden, e.Shown = a.tracks, h.hidden, a.Log.Len()
-	e.Stable, e.StableTokens, e.Missed = v.Stable, v.StableTokens, false
+	e.Stable, e.StableTokens, e.Tokens, e.Missed = v.Stable, v.StableTokens, v.Tokens, false
 	// A copy: a pointer into the assembly would hold all that this view was made
 	// of, the epoch before among it, and so every one since the run began.
 	epoch := *e
