@@ -24,9 +24,6 @@ type EntityOptions struct {
 	// Mentions is how many mentions of a name are recalled at most, the newest;
 	// 0 means 5.
 	Mentions int
-	// Tail is how many of the newest items of the log are taken to be in the
-	// prompt already, and are not recalled; 0 means 20, negative none.
-	Tail int
 	// Extract finds what is said of whom. It replaces the default, which takes
 	// every sentence with a name: a run of capitalised words. Where it fails the
 	// default does the turn, so that nothing is lost.
@@ -62,7 +59,6 @@ func Entity(opts *EntityOptions) memory.Layer {
 	if e.Mentions <= 0 {
 		e.Mentions = 5
 	}
-	e.Tail = cmp.Or(e.Tail, 20)
 	e.names.make = newNameIndex
 	spec := override(memory.Spec{
 		ID: "entity", Slot: memory.SlotEntity, Scope: memory.ScopeResource,
@@ -222,7 +218,7 @@ func (e *entity) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (
 	if err != nil {
 		return out, err
 	}
-	shown := tailShown(in, e.Tail)
+	shown := shownIn(in)
 	cards, err := x.find(ctx, in.Records, asked(query(in.Query)), shown, 2*e.TopK)
 	if err != nil {
 		return out, err

@@ -322,7 +322,11 @@ func (e *episodic) show(ctx context.Context, in *memory.RecallInput[episodes], i
 	return items, nil
 }
 
-// visible tells whether the log still has the whole episode.
+// visible tells whether the prompt shows the whole episode.
 func (ep *Episode) visible(in *memory.RecallInput[episodes]) bool {
-	return ep.Thread == in.Execution.Identity().Thread && len(in.Log) > 0 && !in.Log[0].Time.UTC().After(ep.Begun)
+	shown := in.Shown
+	if len(shown) > 1 && shown[0].Role == projection.User && shown[0].Text() == in.Query {
+		shown = shown[1:] // which may stand alone, before a gap
+	}
+	return ep.Thread == in.Execution.Identity().Thread && len(shown) > 0 && !shown[0].Time.UTC().After(ep.Begun)
 }

@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -133,39 +134,61 @@ func itemKey(x *memory.Execution, it *projection.Item, at int) string {
 	return timeKey(it.Time) + "-" + digest(x.Identity().Thread, id)
 }
 
-// shown are the items that are in the prompt already, as itemKey names them.
+// shown are the items that are in the prompt already. What itemKey says of one is
+// computed only where its time is that of what is asked for.
 type shown struct {
-	keys   map[string]bool
-	oldest string // of keys
+	x      *memory.Execution
+	items  []projection.Item
+	times  []shownAt // ascending
+	oldest string    // the first of times as timeKey has it
 }
 
-// tailShown takes the last items of the log to be in the prompt, so many as tail
-// says.
-func tailShown(in *memory.RecallInput[struct{}], tail int) *shown {
-	s := &shown{keys: make(map[string]bool)}
-	for i := max(len(in.Log)-max(tail, 0), 0); i < len(in.Log); i++ {
-		key := itemKey(in.Execution, &in.Log[i], i)
-		s.keys[key] = true
-		if s.oldest == "" || key < s.oldest {
-			s.oldest = key
-		}
+// shownAt is the time of an item, as timeKey has it, and its index.
+type shownAt struct {
+	time  int64
+	index int
+}
+
+func shownIn(in *memory.RecallInput[struct{}]) *shown {
+	s := &shown{x: in.Execution, items: in.Shown, times: make([]shownAt, len(in.Shown))}
+	for i := range s.items {
+		s.times[i] = shownAt{keyTime(s.items[i].Time), i}
+	}
+	slices.SortStableFunc(s.times, func(a, b shownAt) int { return cmp.Compare(a.time, b.time) })
+	if len(s.times) > 0 {
+		s.oldest = timeKey(time.UnixMicro(s.times[0].time))
 	}
 	return s
 }
 
 // has reports whether an item is shown. Nearly all are older than those: most of
 // them are told by that alone.
-func (s *shown) has(item string) bool { return len(s.keys) > 0 && item >= s.oldest && s.keys[item] }
+func (s *shown) has(item string) bool {
+	if len(s.times) == 0 || item < s.oldest || len(item) < len(s.oldest) {
+		return false
+	}
+	at, err := strconv.ParseInt(item[:len(s.oldest)], 16, 64)
+	if err != nil {
+		return false
+	}
+	i, _ := slices.BinarySearchFunc(s.times, at, func(t shownAt, at int64) int { return cmp.Compare(t.time, at) })
+	for ; i < len(s.times) && s.times[i].time == at; i++ {
+		if n := s.times[i].index; itemKey(s.x, &s.items[n], n) == item {
+			return true
+		}
+	}
+	return false
+}
 
 // hasPassage is has for the item that a passage is of.
-func (s *shown) hasPassage(id string) bool {
-	return len(s.keys) > 0 && id >= s.oldest && s.keys[itemOf(id)]
-}
+func (s *shown) hasPassage(id string) bool { return s.has(itemOf(id)) }
 
 // timeKey sorts as t does, from 1970 on.
 func timeKey(t time.Time) string {
-	return fmt.Sprintf("%016x", max(t.UnixMicro(), 0))
+	return fmt.Sprintf("%016x", keyTime(t))
 }
+
+func keyTime(t time.Time) int64 { return max(t.UnixMicro(), 0) }
 
 // digest is a name of 20 characters for texts of any length.
 func digest(texts ...string) string {

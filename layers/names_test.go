@@ -69,10 +69,12 @@ func TestEntityOlderStore(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c := talk(t, remember(t, store, layers.Entity(&layers.EntityOptions{Tail: -1})), "t", "r")
+		c := talk(t, remember(t, store, layers.Entity(nil)), "t", "r")
 		if got := c.say("what does anna do?", "We know that Anna Berg sails."); !strings.Contains(got, "- 2026-01-05 user: Anna Berg builds boats.") {
 			t.Errorf("shown\n%s", got)
 		}
+		c.end()
+		c = talk(t, remember(t, store, layers.Entity(nil)), "t2", "r")
 		got := c.ask("Tell me of Berg")
 		if !strings.Contains(got, "Anna Berg\n- 2026-") || !strings.Contains(got, "sails.\n- 2026-01-05 user: Anna Berg builds boats.") {
 			t.Errorf("shown\n%s", got)

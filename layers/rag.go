@@ -30,9 +30,6 @@ type RAGOptions struct {
 	Files []string
 	// Kinds narrows it to these kinds of documents; empty means all.
 	Kinds []string
-	// Tail is how many of the newest items of the log are looked at for what
-	// is in the prompt already, and is not recalled; 0 means 20, negative none.
-	Tail int
 }
 
 // RAG returns the layer in front of a collection of documents: it recalls the
@@ -66,9 +63,6 @@ func RAG(store storage.Adapter, opts *RAGOptions) memory.Layer {
 	}
 	if r.TopK <= 0 {
 		r.TopK = 5
-	}
-	if r.Tail == 0 {
-		r.Tail = 20
 	}
 	r.spec = override(memory.Spec{
 		ID: "rag", Slot: memory.SlotRAG, Scope: memory.ScopeGlobal,
@@ -143,14 +137,13 @@ func (r *rag) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (mem
 	if err != nil {
 		return out, err
 	}
-	shown := in.Log[max(len(in.Log)-max(r.Tail, 0), 0):]
 	left, there, large := in.Budget, 0, 0
 	for i := range res.Hits {
 		h := &res.Hits[i]
 		if len(out.Items) == r.TopK {
 			break
 		}
-		if isShown(shown, h) {
+		if isShown(in.Shown, h) {
 			there++
 			continue
 		}

@@ -226,11 +226,6 @@ func TestRAGShown(t *testing.T) {
 	if text := talk(t, remember(t, store, layers.RAG(store, nil)), "t2", "r").call("rag_search", `{"query":"zebra"}`); !strings.Contains(text, `"passages":[]`) || !strings.Contains(text, "note") {
 		t.Errorf("the tool returns %s for nothing", text)
 	}
-	c = talk(t, remember(t, store, layers.RAG(store, &layers.RAGOptions{Tail: -1})), "t3", "r")
-	if got := c.ask("Grease the bearing of the pump every month."); !strings.Contains(got, "pump.md:1") {
-		t.Errorf("without a tail, shown:\n%s", got)
-	}
-	c.end()
 }
 
 // A document cannot speak for the system: each of its lines is quoted, it cannot

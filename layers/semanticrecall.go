@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +28,6 @@ type SemanticRecallOptions struct {
 	// TopK is how many passages are recalled at most, neighbours aside; 0 means
 	// 10. Those that score less than 0.4 of the best one are left out.
 	TopK int
-	// Tail is how many of the newest items of the log are taken to be in the
-	// prompt already, and are not recalled; 0 means 20, negative none.
-	Tail int
 	// Rank replaces the order by relevance: it returns those of the candidates
 	// to recall, best first. It is given at most 50. If it fails, the order by
 	// relevance holds.
@@ -70,7 +66,6 @@ func SemanticRecall(opts *SemanticRecallOptions) memory.Layer {
 	if r.TopK <= 0 {
 		r.TopK = 10
 	}
-	r.Tail = cmp.Or(r.Tail, 20)
 	r.Search.Bundle = true // the passages of an item
 	r.indexes = newIndexes(r.Search)
 	if r.Embed != nil {
@@ -172,7 +167,7 @@ func passages(x *memory.Execution, items []projection.Item) []search.Doc {
 func itemOf(id string) string { return id[:max(strings.LastIndexByte(id, '-'), 0)] }
 
 func (r *semanticRecall) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
-	shown := tailShown(in, r.Tail)
+	shown := shownIn(in)
 	var out memory.Recalled[struct{}]
 	found, err := r.find(ctx, in.Execution, in.Records, search.Query{
 		Text: query(in.Query), Limit: r.TopK, Cut: 0.4, Filter: search.Filter{Exclude: shown.hasPassage},

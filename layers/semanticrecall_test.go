@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/layers"
+	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/search"
@@ -81,19 +82,47 @@ func TestRecallRefs(t *testing.T) {
 }
 
 // What the prompt shows anyhow is not recalled, what it no longer shows is.
-func TestRecallTail(t *testing.T) {
-	m := remember(t, openMem(t), layers.SemanticRecall(&layers.SemanticRecallOptions{Tail: 4}))
+func TestRecallAndHistory(t *testing.T) {
+	m, err := memory.New(openMem(t), []memory.Layer{layers.SemanticRecall(nil)}, &memory.Options{
+		Policy: projection.Policy{Budget: 4000, Reserve: -1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := talk(t, m, "t", "r")
-	c.say("The safe code is 7788.", "ok")
-	if got := c.ask("safe code"); got != "" {
-		t.Errorf("shown: %q while it is in the tail", got)
+	var codes strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&codes, " door%d 77%d", i, i)
 	}
-	c.commit("ok")
-	c.say("one", "two")
-	if got := c.ask("safe code?"); !strings.Contains(got, "]\nuser: The safe code is 7788.") {
-		t.Errorf("shown: %q after it left the tail", got)
+	c.say("The codes:"+codes.String(), "ok")
+	recalled, long := 0, 0
+	for i := range 60 {
+		view, err := c.run.Project(t.Context(), projection.Text(projection.User, fmt.Sprintf("And door%d?", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inHistory, items := false, 0
+		for band, it := range view.All() {
+			if band == projection.BandHistory {
+				inHistory = inHistory || strings.HasPrefix(it.Text(), "The codes:")
+				items++
+			}
+		}
+		inRecall := strings.Contains(shown(view), "user: The codes:")
+		if inHistory == inRecall {
+			t.Errorf("turn %d: in the history of %d items: %v, recalled: %v", i, items, inHistory, inRecall)
+		}
+		if inRecall {
+			recalled++
+		}
+		if inHistory {
+			long = max(long, items)
+		}
+		c.commit(strings.Repeat("more and more of the same ", 10))
 	}
-	c.commit("7788")
+	if recalled == 0 || long <= 20 {
+		t.Errorf("recalled in %d turns, in a history of up to %d items", recalled, long)
+	}
 	c.end()
 }
 
@@ -101,7 +130,7 @@ func TestRecallTail(t *testing.T) {
 // what all have said, and so does the index as it is in the store.
 func TestRecallWritersAtOnce(t *testing.T) {
 	eachEngine(t, func(t *testing.T, store storage.Adapter) {
-		layer := layers.SemanticRecall(&layers.SemanticRecallOptions{Tail: -1})
+		layer := layers.SemanticRecall(nil)
 		var wg sync.WaitGroup
 		for i := range 4 {
 			m := remember(t, store, layer)
