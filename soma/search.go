@@ -63,9 +63,20 @@ func textOf(e *Entity, digest string) search.Doc {
 // indexing returns the operations for what a batch does to the index. Two
 // batches that rewrite the same part of it conflict, or one would bring back what
 // the other has taken out; and two that bring the same text in, or who takes it
-// out at that moment would know of one of them.
+// out at that moment would know of one of them. What a text's record is the batch
+// asks before it looks at the index, which then is at least as new: who brought the
+// text in meanwhile is either seen there or in the way.
 func (s *Store) indexing(ctx context.Context, gone []string, docs []search.Doc) ([]storage.Op, error) {
 	scope := s.searchScope()
+	versions := make(map[string]storage.Version, len(docs)) // usually the empty one: the text is absent
+	for i := range docs {
+		key := scope.Key(search.DocKey(docs[i].ID))
+		_, version, err := s.db.Get(ctx, key)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, fmt.Errorf("index entity: %w", err)
+		}
+		versions[key] = version
+	}
 	ops, err := s.searched.index.Replace(ctx, scope, gone, docs...)
 	if err != nil {
 		return nil, fmt.Errorf("index entity: %w", err)
@@ -74,17 +85,21 @@ func (s *Store) indexing(ctx context.Context, gone []string, docs []search.Doc) 
 		op := &ops[i]
 		_, text := search.DocID(op.Key)
 		enters, leaves := text && !op.Delete, search.IsSegment(op.Key) && op.Delete
-		if op.Key = scope.Key(op.Key); !enters && !leaves {
-			continue
-		}
-		_, version, err := s.db.Get(ctx, op.Key)
+		op.Key = scope.Key(op.Key)
+		version := versions[op.Key]
 		switch {
-		case leaves && errors.Is(err, ErrNotFound):
-			return nil, &storage.ConflictError{Key: op.Key}
-		case err != nil && !errors.Is(err, ErrNotFound):
-			return nil, fmt.Errorf("index entity: %w", err)
+		case !enters && !leaves:
+			continue
+		case leaves:
+			_, version, err = s.db.Get(ctx, op.Key)
+			if errors.Is(err, ErrNotFound) {
+				return nil, &storage.ConflictError{Key: op.Key}
+			}
+			if err != nil {
+				return nil, fmt.Errorf("index entity: %w", err)
+			}
 		}
-		*op = op.IfVersion(version) // of a text usually the empty one: it is absent
+		*op = op.IfVersion(version)
 	}
 	return ops, nil
 }
