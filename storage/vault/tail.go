@@ -74,6 +74,7 @@ func (s *Store) take(f *frame, own bool) error {
 	s.seq = max(s.seq, f.seq)
 	s.clock = max(s.clock, f.time)
 	var events []storage.Event
+	changed := s.takeRecords(f, s.cur)
 	for i := range f.changes {
 		c := &f.changes[i]
 		switch c.kind {
@@ -93,7 +94,10 @@ func (s *Store) take(f *frame, own bool) error {
 		if c.dir != "" && !own && !s.beyondIndex() {
 			continue
 		}
-		if changed := s.takeChange(c, s.cur); changed && !own {
+		if c.dir != "" {
+			changed[i] = s.takeDoc(c)
+		}
+		if changed[i] && !own {
 			kind := storage.EventSet
 			if c.kind == opDeleteDoc || c.kind == opDeleteRecord {
 				kind = storage.EventDelete
@@ -114,10 +118,45 @@ func (s *Store) beyondIndex() bool {
 	return s.at.segment > s.indexAt.segment || s.at.segment == s.indexAt.segment && s.at.at > s.indexAt.at
 }
 
-// takeChange makes one change and tells whether it made a difference.
-func (s *Store) takeChange(c *change, from *segment) bool {
-	s.mu.RLock()
+// takeRecords makes the changes of a frame to records that are in the log, all at
+// once, and tells which made a difference: who reads one of a batch then reads
+// the others. Their values are in a segment.
+func (s *Store) takeRecords(f *frame, from *segment) []bool {
+	changed := make([]bool, len(f.changes))
+	s.change(func() {
+		for i := range f.changes {
+			changed[i] = s.takeRecord(&f.changes[i], from)
+		}
+	})
+	return changed
+}
+
+// takeRecord makes the change of a record that is in the log and tells whether it
+// made a difference. It is called inside change.
+func (s *Store) takeRecord(c *change, from *segment) bool {
+	if c.kind != opPutRecord && c.kind != opDeleteRecord {
+		return false
+	}
 	old, had := s.now.items.Get(c.key)
+	switch {
+	case old.doc != nil: // it has become a file since
+		return false
+	case c.kind == opPutRecord:
+		s.unfiled = s.unfiled || s.now.filed(c.key)
+		s.now.put(c.key, item{from: from, at: span{c.at, int64(len(c.value))}, seq: c.seq})
+	case !had:
+		return false
+	default:
+		s.now.remove(c.key)
+	}
+	return true
+}
+
+// takeDoc makes the change of a document, or of a record that is a file, and tells
+// whether it made a difference.
+func (s *Store) takeDoc(c *change) bool {
+	s.mu.RLock()
+	old, _ := s.now.items.Get(c.key)
 	s.mu.RUnlock()
 	switch c.kind {
 	case opPutDoc:
@@ -139,20 +178,6 @@ func (s *Store) takeChange(c *change, from *segment) bool {
 			return false
 		}
 		s.change(func() { s.dropDoc(c.key, old.doc) })
-	case opPutRecord:
-		if old.doc != nil { // it has become a file since
-			return false
-		}
-		if s.filed(c.key) {
-			s.unfiled = true
-		}
-		it := item{from: from, at: span{c.at, int64(len(c.value))}, seq: c.seq}
-		s.change(func() { s.now.put(c.key, it) })
-	case opDeleteRecord:
-		if !had || old.doc != nil {
-			return false
-		}
-		s.change(func() { s.now.remove(c.key) })
 	}
 	return true
 }

@@ -343,13 +343,16 @@ func (s *Store) readBase(no uint64) error {
 	for i := range frames {
 		f := &frames[i]
 		s.seq, s.clock = max(s.seq, f.seq), max(s.clock, f.time)
+		s.takeRecords(f, g)
 		for j := range f.changes {
-			if c := &f.changes[j]; c.kind == opFields {
+			c := &f.changes[j]
+			if c.kind == opFields {
 				if err := s.declare(decodeFields(c.value)); err != nil {
 					return err
 				}
-			} else {
-				s.takeChange(c, g)
+			}
+			if c.dir != "" {
+				s.takeDoc(c)
 			}
 		}
 	}
