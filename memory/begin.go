@@ -13,7 +13,7 @@ import (
 // policy can use, and the states of the layers, and runs their Init hooks. If
 // one of them fails, what was initialised is disposed in reverse, and the error
 // is a [*HookError]. Nothing is written. The caller ends the run with
-// [Run.End].
+// [Run.End], or [Run.Discard] to write nothing either.
 func (m *Memory) Begin(ctx context.Context, who Identity) (*Run, error) {
 	if err := who.validate(); err != nil {
 		return nil, err

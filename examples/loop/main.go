@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,21 +23,42 @@ func main() {
 		run, err := m.Begin(ctx, memory.Identity{Thread: thread, Resource: "anna"})
 		check(err)
 		for _, input := range inputs[thread] {
-			view, err := run.Project(ctx, projection.Text(projection.User, input))
-			check(err)
-			answer := model(view.Items())
-			check(commit(ctx, run, projection.Text(projection.Assistant, answer)))
+			check(answer(ctx, run, projection.Text(projection.User, input)))
 		}
 		check(run.End(ctx, memory.Success))
 	}
 }
 
+// answer lets the model answer, and call tools until it has what it needs.
+func answer(ctx context.Context, run *memory.Run, items ...projection.Item) error {
+	for len(items) > 0 {
+		view, err := run.Project(ctx, items...)
+		if errors.Is(err, memory.ErrBudget) { // what must be in the prompt does not fit: the message is too long
+			return commit(ctx, run, projection.Text(projection.Assistant, "That is too long for me. Can you say it shorter?"))
+		}
+		if err != nil {
+			return err
+		}
+		output := model(view.Items())
+		if err := commit(ctx, run, output...); err != nil { // before a tool does something
+			return err
+		}
+		items = nil
+		for _, it := range output {
+			if it.Kind == projection.ToolCall {
+				items = append(items, projection.Result(it.CallID, tool(it.Name, it.Arguments)))
+			}
+		}
+	}
+	return nil
+}
+
 // commit makes a turn durable. ErrConflict says that other processes changed the
 // same memory ten times in a row. Nothing is written and nothing is lost: try again
 // for as long as the user would wait. End may be called again in the same way.
-func commit(ctx context.Context, run *memory.Run, answer ...projection.Item) error {
+func commit(ctx context.Context, run *memory.Run, output ...projection.Item) error {
 	for {
-		err := run.Commit(ctx, memory.Response{Items: answer})
+		err := run.Commit(ctx, memory.Response{Items: output})
 		if !errors.Is(err, memory.ErrConflict) {
 			return err
 		}
@@ -48,14 +70,25 @@ var inputs = map[string][]string{
 	"tuesday": {"Hello again. What do you know about me?"},
 }
 
-// model stands for a call of a language model: it shows what it was sent.
-func model(prompt []projection.Item) string {
+// model stands for a call of a language model: it shows what it was sent, and asks
+// what day it is when it reads of a deadline.
+func model(prompt []projection.Item) []projection.Item {
+	output := projection.Text(projection.Assistant, "Noted.")
 	for _, it := range prompt {
-		fmt.Printf("%-9s  %s\n", it.Role, it.Text())
+		fmt.Printf("%-11s  %s\n", cmp.Or(string(it.Role), string(it.Kind)), it.Text())
+		switch {
+		case it.Kind == projection.ToolResult:
+			output = projection.Text(projection.Assistant, "13 days are left.")
+		case it.Text() == inputs["monday"][1]:
+			output = projection.Call("1", "today", "{}")
+		}
 	}
 	fmt.Println()
-	return "Noted."
+	return []projection.Item{output}
 }
+
+// tool stands for the tools of an agent. Those of layers are called by run.Call.
+func tool(_, _ string) string { return "2026-03-01" }
 
 func check(err error) {
 	if err != nil {

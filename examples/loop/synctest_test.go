@@ -11,8 +11,9 @@ import (
 	"github.com/stratamem/strata/storage/mem"
 )
 
-// TestInBubble: what the README says of synctest, and of a loop of tool calls. Without
-// the End and the Close the bubble ends in a deadlock: soma follows its store since it was searched.
+// TestInBubble: what the README says of synctest, and of a loop of tool calls. With
+// neither soma's Store closed nor the one that it follows since it was searched, the
+// bubble ends in a deadlock.
 func TestInBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, db := t.Context(), mem.New()
