@@ -93,6 +93,9 @@ func (st *staged) remove() {
 // writeTemp writes a temporary file, which is not synced: its text is in the log
 // before it is put in place. Who opens the vault may remove it meanwhile.
 func (s *Store) writeTemp(text []byte, private bool) (path string, st stat, err error) {
+	if err := s.ownDirs(tempDir); err != nil {
+		return "", stat{}, err
+	}
 	path = s.tempName()
 	f, err := s.who.open(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, private)
 	if errors.Is(err, fs.ErrNotExist) { // someone tidied up

@@ -4,9 +4,12 @@ package vault_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/vault"
@@ -56,6 +59,65 @@ func TestLinkedDirectories(t *testing.T) {
 			for path := range after {
 				if _, ok := before[path]; !ok {
 					t.Errorf("%s is a link: %s was written outside", name, path)
+				}
+			}
+		}
+	}
+}
+
+// TestLinksSwappedIn: a directory that becomes a link while the store is open, to
+// somewhere else or to nothing, has nothing written behind it either.
+func TestLinksSwappedIn(t *testing.T) {
+	for _, name := range []string{"_data", "_data/log", "_data/tmp", "_data/lost", "doc", "_governance", "_governance/doc", "People", "."} {
+		for _, dangling := range []bool{true, false} {
+			dir, outside := filepath.Join(t.TempDir(), "v"), t.TempDir()
+			write(t, dir, "People/Ada.md", "x")
+			s := open(t, dir, &vault.Options{Adopt: true, Files: []string{"_governance/"}, Logger: quiet})
+			for _, key := range []string{"doc/a", "people/a", "note/a"} {
+				set(t, s, key, `{"n":1}`)
+			}
+			set(t, s, "_governance/doc/a", "1")
+			set(t, s, "_a", "1")
+			there, behind := filepath.Join(dir, name), filepath.Join(outside, "x")
+			if err := os.MkdirAll(there, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(there, there+".away"); err != nil {
+				t.Fatal(err)
+			}
+			if !dangling {
+				if err := os.CopyFS(behind, os.DirFS(there+".away")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Symlink(behind, there); err != nil {
+				t.Fatal(err)
+			}
+			before := contents(t, outside)
+			for i := range 3 {
+				for _, key := range []string{"doc/a", "doc/b", "people/a", "people/b", "note/a", "_governance/doc/a", "_governance/doc/b", "_a"} {
+					err := storage.Set(t.Context(), s, key, fmt.Appendf(nil, `{"n":%d}`, i+2))
+					if err == nil && (name == "_data" || name == "_data/log" || name == "_data/tmp") {
+						t.Errorf("%s became a link (dangling %v): Set %s is no error", name, dangling, key)
+					}
+				}
+				_ = storage.Delete(t.Context(), s, "doc/a")
+				_ = s.Rebuild(t.Context())
+				_ = s.Compact(t.Context())
+			}
+			_ = s.Close()
+			if name != "." || dangling { // who swaps the vault itself has another vault
+				if diff := cmp.Diff(before, contents(t, outside)); diff != "" {
+					t.Errorf("%s became a link (dangling %v): %s", name, dangling, diff)
+				}
+			}
+			if s, err := vault.Open(t.Context(), dir, &vault.Options{Files: []string{"_governance/"}, Logger: quiet}); err == nil && name != "." {
+				_ = storage.Set(t.Context(), s, "doc/c", []byte(`{}`))
+				_ = storage.Set(t.Context(), s, "people/c", []byte(`{}`))
+				_ = storage.Set(t.Context(), s, "_governance/doc/c", []byte(`{}`))
+				_ = s.Close()
+				if diff := cmp.Diff(before, contents(t, outside)); diff != "" {
+					t.Errorf("%s is a link (dangling %v): %s", name, dangling, diff)
 				}
 			}
 		}

@@ -104,10 +104,8 @@ func (s *Store) prepare() error {
 			}
 			return nil
 		case name == filepath.Base(dataDir):
-			for _, dir := range []string{logDir, tempDir, lostDir} {
-				if s.isDir(dir) == errLinked {
-					return &storage.FormatError{Path: s.root, Reason: "its " + dir + " is not a directory of its own: a vault does not follow links"}
-				}
+			if err := s.ownDirs(logDir, tempDir, lostDir); err != nil {
+				return err
 			}
 		case name[0] != '.' && !strings.HasPrefix(name, "_mutations."):
 			foreign = true
@@ -121,6 +119,18 @@ func (s *Store) prepare() error {
 		return &storage.FormatError{Path: s.root, Reason: "holds files and is not a vault: name an empty directory, or make it one by strata vault rebuild --adopt"}
 	case !foreign && s.opts.ReadOnly:
 		return &storage.FormatError{Path: s.root, Reason: "is not a vault: name one; the first write to an empty directory makes it one"}
+	}
+	return nil
+}
+
+// ownDirs refuses what is in the place of a directory of the store's own and is none.
+// It is asked before each write to one, since somebody may put a link there while
+// the store is open.
+func (s *Store) ownDirs(dirs ...string) error {
+	for _, dir := range dirs {
+		if s.isDir(dir) == errLinked {
+			return &storage.FormatError{Path: s.root, Reason: "its " + dir + " is not a directory of its own: a vault does not follow links"}
+		}
 	}
 	return nil
 }
@@ -225,6 +235,9 @@ func (s *Store) writeWhole(path string, text []byte, private bool) error {
 // may remove that meanwhile, unless the caller has the lock; then it is made
 // again, until a hundred have.
 func (s *Store) place(path string, write func(temp string) error) (err error) {
+	if err := s.ownDirs(tempDir); err != nil {
+		return err
+	}
 	for range 100 {
 		temp := s.tempName()
 		if err = write(temp); err == nil {

@@ -264,6 +264,9 @@ func (s *Store) locked(ctx context.Context, f func() error) error {
 		return err
 	}
 	defer s.lock.unlock()
+	if err := s.ownDirs(logDir, tempDir); err != nil {
+		return err
+	}
 	s.syncing.Lock()
 	err := s.absorb()
 	if err == nil {

@@ -56,8 +56,9 @@
 // left out of List, Scan and Find; Unreadable lists it, Get of its key is a
 // [*storage.CorruptError], and Set keeps a copy.
 //
-// Symbolic links, in place of a file or of a type's directory, are not
-// followed.
+// Symbolic links, in place of a file or of a directory in the vault, are not
+// followed, also where one comes there while the store is open: a write fails
+// then. Only the microseconds between the look and the write are not covered.
 //
 // # Durability
 //
