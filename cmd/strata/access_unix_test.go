@@ -67,3 +67,33 @@ func TestCopyIntoOpenDirectory(t *testing.T) {
 		t.Errorf("status %d: %s", status, errs)
 	}
 }
+
+// TestCopyOfPrivateDocuments: a vault whose documents are their owner's alone in a
+// directory that others may enter, as under a umask of 077, has a copy that is.
+func TestCopyOfPrivateDocuments(t *testing.T) {
+	for _, narrow := range []string{"", "insight", "insight/a.md"} {
+		dir := t.TempDir()
+		src, to := filepath.Join(dir, "source"), filepath.Join(dir, "copy")
+		fill(t, "vault:"+src, 3)
+		with(t, "vault:"+src, func(a storage.Adapter) {
+			if err := storage.Set(t.Context(), a, "insight/a", []byte(`{}`)); err != nil {
+				t.Fatal(err)
+			}
+		})
+		most := fs.FileMode(0o755)
+		if narrow != "" {
+			most = 0o700
+			info, err := os.Stat(filepath.Join(src, narrow))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(filepath.Join(src, narrow), info.Mode()&0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		do(t, "copy", "vault:"+src, "vault:"+to)
+		if info, err := os.Stat(to); err != nil || info.Mode().Perm() != most {
+			t.Errorf("%q: %v, %v, want %v", narrow, info.Mode(), err, most)
+		}
+	}
+}
