@@ -287,6 +287,11 @@ func (b *batch) move() {
 // settle takes note, for one of its runs, that the batch was applied. The log of
 // the run follows with [Run.advance], in an operation of its own.
 func (b *batch) settle(r *Run) {
+	if r == b.runs[0] {
+		b.settleTurn(r)
+	} else {
+		r.recorded = true
+	}
 	for _, d := range b.drafts {
 		for i := range d.parts {
 			if p := &d.parts[i]; p.run == r {
@@ -294,10 +299,10 @@ func (b *batch) settle(r *Run) {
 			}
 		}
 	}
-	if r != b.runs[0] {
-		r.recorded = true
-		return
-	}
+}
+
+// settleTurn is settle for what the batch says of its own run.
+func (b *batch) settleTurn(r *Run) {
 	r.recorded = b.mark != nil
 	r.mu.Lock()
 	r.sealed = b.ends

@@ -245,3 +245,48 @@ func (d *draft) drop() {
 		p.install(p.settled, p.take)
 	}
 }
+
+// install sets the state to base with the pending changes after the first n,
+// which are done with.
+func (p *part) install(base any, n int) {
+	p.remake(func(_ any, pending []change) (any, []change) { return base, pending[n:] })
+}
+
+// returned puts the changes that children's returns made before all others that are
+// pending, and returns how many they are, and the state with them. It belongs to
+// who holds the token of writing, while no batch holds pending changes.
+func (p *part) returned() (n int, state any) {
+	p.mu.Lock()
+	ordered := slices.IsSortedFunc(p.pending, returnedFirst)
+	p.mu.Unlock()
+	if !ordered {
+		p.remake(func(settled any, pending []change) (any, []change) {
+			slices.SortStableFunc(pending, returnedFirst)
+			return settled, pending
+		})
+	}
+	p.mu.Lock()
+	state, pending := p.settled, p.pending
+	if n = slices.IndexFunc(pending, func(ch change) bool { return !ch.returned }); n < 0 {
+		n, state = len(pending), p.state
+	}
+	p.mu.Unlock()
+	if n == len(pending) {
+		return n, state
+	}
+	for i := range n {
+		next, err := p.layer.apply(state, &pending[i])
+		if err != nil { // which it was not when the change was made
+			return i, state
+		}
+		state = next
+	}
+	return n, state
+}
+
+// remake is the cell's, with a report of the changes that go.
+func (p *part) remake(f func(settled any, pending []change) (any, []change)) {
+	for _, err := range p.cell.remake(f) {
+		p.run.changeFailed(p.cell, "commit", err)
+	}
+}

@@ -2,10 +2,13 @@ package memory_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/storage/mem"
@@ -221,4 +224,129 @@ func TestPrunedMeanwhile(t *testing.T) {
 	}
 	end(t, run)
 	end(t, other)
+}
+
+type list struct {
+	Items []int `json:"items"`
+	Turns int   `json:"turns"`
+}
+
+// listing has a list: a tool fills it, another raises its first number, which there
+// must be, and what a child returns empties it.
+func listing() memory.Layer {
+	tool := func(name string, f func(list) list) memory.Tool[list] {
+		return memory.NewTool(name, "", func(context.Context, *memory.ToolInput[list], struct{}) (struct{}, memory.Change[list], error) {
+			return struct{}{}, memory.Update(f), nil
+		})
+	}
+	empty := func(l list) list { l.Items = nil; return l }
+	return memory.Define(memory.Spec{ID: "list", Scope: memory.ScopeResource}, memory.Hooks[list]{
+		Store: func(context.Context, *memory.StoreInput[list]) (memory.Change[list], error) {
+			return memory.Update(func(l list) list { l.Turns++; return l }), nil
+		},
+		OnReturn: func(_ context.Context, in *memory.ReturnInput[list]) (memory.Returned[list], error) {
+			return memory.Returned[list]{Change: memory.Update(empty), Result: in.Result}, nil
+		},
+		Tools: []memory.Tool[list]{
+			tool("fill", func(l list) list { l.Items = []int{1}; return l }),
+			tool("empty", empty),
+			tool("raise", func(l list) list { l.Items[0]++; return l }),
+		},
+	})
+}
+
+func callTool(t *testing.T, run *memory.Run, name string) {
+	t.Helper()
+	if _, err := run.Call(t.Context(), "list_"+name, json.RawMessage(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cannot returns what a report says of changes that could not be made.
+func cannot(hooks []memory.HookReport) (errs []string) {
+	for _, h := range hooks {
+		if h.Status == memory.StatusError {
+			errs = append(errs, h.Layer+" "+h.Hook+": "+h.Error)
+		}
+	}
+	return errs
+}
+
+// TestChangeThatCannotBeMadeAgain shows that a change which can no longer be made
+// on what others committed meanwhile is reported, with the commit that drops it
+// and in the record of the next turn.
+func TestChangeThatCannotBeMadeAgain(t *testing.T) {
+	store := &contested{Store: mem.New()}
+	who := memory.Identity{Thread: "t", Resource: "r"}
+	run := begin(t, newMemory(t, store, nil, listing()), who)
+	callTool(t, run, "fill")
+	commit(t, run, "one")
+	tries := 0
+	store.before = func() {
+		switch tries++; tries {
+		case 1: // somebody else empties the list
+			other := begin(t, newMemory(t, store.Store, nil, listing()), memory.Identity{Thread: "other", Resource: "r"})
+			callTool(t, other, "empty")
+			commit(t, other)
+			end(t, other)
+		case 2: // before the run has seen that
+			callTool(t, run, "raise")
+		}
+	}
+	commit(t, run, "two")
+	store.before = nil
+	want := []string{"list commit: make change again: panic: runtime error: index out of range [0] with length 0"}
+	if diff := cmp.Diff(want, cannot(run.Report().Hooks)); diff != "" {
+		t.Error(diff)
+	}
+	if got := stored(t, store, "list"); got != `{"items":null,"turns":3}` {
+		t.Errorf("the list is %s", got)
+	}
+	commit(t, run, "three")
+	commit(t, run, "four")
+	x := run.Execution().ID()
+	for turn, want := range map[int][]string{2: nil, 3: want, 4: nil} {
+		e, err := memory.Explain(t.Context(), store, x, turn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, cannot(e.Hooks)); diff != "" {
+			t.Errorf("turn %d: %s", turn, diff)
+		}
+	}
+	end(t, run)
+}
+
+// TestChangeThatAReturnForbids is the same for a change of the parent's turn, before
+// which a child returns with one that is written first.
+func TestChangeThatAReturnForbids(t *testing.T) {
+	store := mem.New()
+	run := begin(t, newMemory(t, store, nil, listing()), memory.Identity{Thread: "t", Resource: "r"})
+	callTool(t, run, "fill")
+	commit(t, run, "one")
+	project(t, run, user("go on"))
+	callTool(t, run, "raise")
+	child, err := run.Spawn(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := child.Return(t.Context(), memory.Result{}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"list commit: make change again: panic: runtime error: index out of range [0] with length 0"}
+	if diff := cmp.Diff(want, cannot(run.Report().Hooks)); diff != "" {
+		t.Error(diff)
+	}
+	commit(t, run, "two")
+	e, err := memory.Explain(t.Context(), store, run.Execution().ID(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, cannot(e.Hooks)); diff != "" {
+		t.Error(diff)
+	}
+	if got := stored(t, store, "list"); got != `{"items":null,"turns":2}` {
+		t.Errorf("the list is %s", got)
+	}
+	end(t, run)
 }

@@ -23,7 +23,7 @@ var planted = []struct {
 		"p.pending = slices.Delete(p.pending, 0, p.take)", "p.pending = slices.Delete(p.pending, 0, max(p.take-1, 0))"},
 	{"what a tool changed meanwhile is dropped", "draft.go",
 		"p.pending = slices.Delete(p.pending, 0, p.take)", "p.pending = slices.Delete(p.pending, 0, len(p.pending))"},
-	{"what a tool changed meanwhile is dropped with a rebase", "state.go",
+	{"what a tool changed meanwhile is dropped with a rebase", "draft.go",
 		"return base, pending[n:] })", "return base, nil })"},
 	{"a batch of one's own is not known again", "write.go",
 		"case err == nil && bytes.Equal(record, b.mark):", "case err == nil && record == nil:"},

@@ -71,7 +71,8 @@ func (r *Run) openTurn() *turn {
 	r.turn = &turn{encoded: r.itemBytes[:0]}
 	r.mu.Lock()
 	if r.report.Turn != 0 {
-		r.report = TurnReport{Execution: r.id, Step: r.step + 1}
+		r.report = TurnReport{Execution: r.id, Step: r.step + 1, Hooks: r.lost}
+		r.lost = nil
 	}
 	r.mu.Unlock()
 	return r.turn

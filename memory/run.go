@@ -45,6 +45,7 @@ type Run struct {
 	from     int // its first turn
 	latest   int // its last turn
 	report   TurnReport
+	lost     []HookReport // of the changes that could not be made again once their turn was written
 	children []*Run
 	older    *origin // the part of its log that comes before what it holds; nil: none
 	over     bool    // has ended, or is ending
@@ -306,11 +307,14 @@ func (r *Run) warn(note string) {
 }
 
 // changeFailed turns a call that went well into a failed one: what it wanted
-// changed could not be.
+// changed could not be. If the turn is written already, the next one's record has it.
 func (r *Run) changeFailed(c *cell, hook string, err error) {
 	rep := HookReport{Layer: c.layer.spec.ID, Hook: hook, Status: StatusError, Err: err, Error: err.Error()}
 	r.mu.Lock()
 	r.report.Hooks = append(r.report.Hooks, rep)
+	if r.report.Turn != 0 {
+		r.lost = append(r.lost, rep)
+	}
 	r.mu.Unlock()
 }
 

@@ -226,59 +226,24 @@ func (c *cell) see(ch *change) {
 	}
 }
 
-// install sets the state to base with the pending changes after the first n,
-// which are done with.
-func (c *cell) install(base any, n int) {
-	c.remake(func(_ any, pending []change) (any, []change) { return base, pending[n:] })
-}
-
-// returned puts the changes that children's returns made before all others that are
-// pending, and returns how many they are, and the state with them. It belongs to
-// who holds the token of writing, while no batch holds pending changes.
-func (c *cell) returned() (n int, state any) {
-	c.mu.Lock()
-	ordered := slices.IsSortedFunc(c.pending, returnedFirst)
-	c.mu.Unlock()
-	if !ordered {
-		c.remake(func(settled any, pending []change) (any, []change) {
-			slices.SortStableFunc(pending, returnedFirst)
-			return settled, pending
-		})
-	}
-	c.mu.Lock()
-	state, pending := c.settled, c.pending
-	if n = slices.IndexFunc(pending, func(ch change) bool { return !ch.returned }); n < 0 {
-		n, state = len(pending), c.state
-	}
-	c.mu.Unlock()
-	if n == len(pending) {
-		return n, state
-	}
-	for i := range n {
-		next, err := c.layer.apply(state, &pending[i])
-		if err != nil { // which it was not when the change was made
-			return i, state
-		}
-		state = next
-	}
-	return n, state
-}
-
 func returnedFirst(a, b change) int { return btoi(b.returned) - btoi(a.returned) }
 
 // remake sets what is settled and what is pending to what f makes of them, and the
-// state to what that comes to. Changes that can no longer be made go.
-func (c *cell) remake(f func(settled any, pending []change) (any, []change)) {
+// state to what that comes to. Changes that can no longer be made go; lost says why.
+func (c *cell) remake(f func(settled any, pending []change) (any, []change)) (lost []error) {
 	for {
 		c.mu.Lock()
 		settled, pending, revision := c.settled, slices.Clone(c.pending), c.revision
 		c.mu.Unlock()
 		base, rest := f(settled, pending)
 		state := base
+		lost = nil
 		rest = slices.DeleteFunc(rest, func(ch change) bool {
 			next, err := c.layer.apply(state, &ch)
 			if err == nil {
 				state = next
+			} else {
+				lost = append(lost, fmt.Errorf("make change again: %w", err))
 			}
 			return err != nil
 		})
@@ -288,7 +253,7 @@ func (c *cell) remake(f func(settled any, pending []change) (any, []change)) {
 			c.state, c.settled, c.pending = state, base, rest
 			c.rewind()
 			c.mu.Unlock()
-			return
+			return lost
 		}
 		c.mu.Unlock()
 	}
