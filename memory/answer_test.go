@@ -315,29 +315,95 @@ func TestLostAndResumed(t *testing.T) {
 	})
 }
 
-// TestLostAndPruned shows that where the thread has forgotten a turn before it
-// could be known again, nothing is made twice, and nothing acknowledged either.
+// TestLostAndPruned shows that where the thread has forgotten a batch before it
+// could be known again, nothing is made twice, and nothing acknowledged either; and
+// that what was not made is made then, where that can be told.
 func TestLostAndPruned(t *testing.T) {
-	opts := options()
-	opts.KeepTurns = 2
-	store := &line{Store: mem.New(), dead: true}
-	m := newMemory(t, store, opts, lifelong("a", memory.ScopeResource))
 	who := memory.Identity{Thread: "t", Resource: "r"}
-	run := begin(t, m, who)
-	commit(t, run)
-	store.lose = errLine
-	if err := run.Commit(t.Context(), memory.Response{}); !errors.Is(err, errLine) {
-		t.Fatalf("got %v", err)
+	last := func(t *testing.T, run *memory.Run) func() error {
+		return func() error { return run.Commit(t.Context(), memory.Response{}) }
 	}
-	store.cut = false
-	other := begin(t, m, who)
-	for range 8 {
-		commit(t, other)
-	}
-	if err := run.Commit(t.Context(), memory.Response{}); !errors.Is(err, memory.ErrPruned) {
-		t.Errorf("got %v", err)
-	}
-	if got := stored(t, store, "a"); got != `{"n":10}` {
-		t.Errorf("got %s", got)
+	for _, c := range []struct {
+		name string
+		call func(t *testing.T, run *memory.Run) func() error // what is lost
+		want string                                           // the state, once it is made
+	}{
+		{"commit", last, `{"n":2}`},
+		{"end", func(t *testing.T, run *memory.Run) func() error {
+			return func() error { return run.End(t.Context(), memory.Success) }
+		}, `{"n":101}`},
+		{"first commit of a child", func(t *testing.T, run *memory.Run) func() error {
+			child, err := run.Spawn(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return last(t, child)
+		}, `{"n":2}`},
+		{"second commit of a child", func(t *testing.T, run *memory.Run) func() error {
+			child, err := run.Spawn(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			commit(t, child)
+			return last(t, child)
+		}, `{"n":3}`},
+		{"end of a child", func(t *testing.T, run *memory.Run) func() error {
+			child, err := run.Spawn(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			commit(t, child)
+			return func() error { return child.End(t.Context(), memory.Success) }
+		}, `{"n":102}`},
+	} {
+		start := func(t *testing.T) (store *line, call func() error, others func(layers ...memory.Layer)) {
+			opts := options()
+			opts.KeepTurns = 2
+			store = &line{Store: mem.New(), dead: true}
+			run := begin(t, newMemory(t, store, opts, lifelong("a", memory.ScopeResource)), who)
+			commit(t, run)
+			return store, c.call(t, run), func(layers ...memory.Layer) {
+				other := begin(t, newMemory(t, store.Store, opts, layers...), who)
+				for range 12 {
+					commit(t, other)
+				}
+			}
+		}
+		t.Run(c.name+"/made", func(t *testing.T) {
+			store, call, others := start(t)
+			store.lose = errLine
+			if err := call(); !errors.Is(err, errLine) {
+				t.Fatalf("got %v", err)
+			}
+			store.cut = false
+			if got := stored(t, store, "a"); got != c.want {
+				t.Fatalf("made, it is %s", got)
+			}
+			others(counting("a", memory.ScopeResource))
+			before := stored(t, store, "a")
+			for range 2 {
+				if err := call(); !errors.Is(err, memory.ErrPruned) {
+					t.Errorf("got %v", err)
+				}
+			}
+			if got := stored(t, store, "a"); got != before {
+				t.Errorf("it is %s, was %s", got, before)
+			}
+		})
+		t.Run(c.name+"/not made", func(t *testing.T) {
+			store, call, others := start(t)
+			store.cut = true
+			if err := call(); !errors.Is(err, errLine) {
+				t.Fatalf("got %v", err)
+			}
+			store.cut = false
+			others()
+			if err := call(); err != nil {
+				t.Fatal(err)
+			}
+			if got := stored(t, store, "a"); got != c.want {
+				t.Errorf("it is %s, want %s", got, c.want)
+			}
+		})
 	}
 }

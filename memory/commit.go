@@ -24,7 +24,8 @@ import (
 // made all the same. Commit then looks whether it was, and if the store cannot
 // be read either, the next Commit or [Run.End] looks first; so a turn is never
 // written twice. [ErrPruned] says that it is too late for that: the thread has
-// forgotten the turn, or what it was tried after; begin another execution.
+// forgotten the turn, or what it was tried after, and what it changed has been
+// changed since; begin another execution.
 func (r *Run) Commit(ctx context.Context, resp Response) (err error) {
 	ctx, done, err := r.begin(ctx)
 	if err != nil {

@@ -154,11 +154,11 @@ func (w *world) checkTurns(b *batchMade) {
 		if !slices.ContainsFunc(x.atWork(), func(want []string) bool { return slices.Equal(texts, want) }) {
 			w.wrong("turn %d of %s has the items %q, not %q, and perhaps %q", t.Number, id, texts, x.turn, x.maybe)
 		}
-		if t.Usage != nil {
+		if t.Usage != nil && t.Step > x.step { // one that was denied and forgotten is written again
 			x.input += t.Usage.Input
 		}
 		l.turns = append(l.turns, turnMade{id, t.Step, texts})
-		x.step, x.latest, x.wrote = t.Step, t.Number, b.number
+		x.step, x.latest, x.wrote = t.Step, t.Number, b.call.started
 	}
 	for prefix, h := range b.heads {
 		l := w.line(prefix)
@@ -176,6 +176,17 @@ func (w *world) checkTurns(b *batchMade) {
 			w.wrong("the first turn of %s goes back from %d to %d", prefix, l.first, first)
 		} else {
 			l.first = first
+		}
+	}
+}
+
+// deny takes note of a batch that took effect and for which a conflict is answered.
+func (w *world) deny(ops []storage.Op) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range ops {
+		if id, ok := strings.CutPrefix(ops[i].Key, "_runs/"); ok && w.runs[id] != nil {
+			w.runs[id].denied = true
 		}
 	}
 }
@@ -307,9 +318,10 @@ func (w *world) checkAdded(b *batchMade, key string, cleared bool, added []strin
 		case e == nil || e.key != key:
 			w.wrong("%s adds %q to %s, which nobody asked for there", b.call.who, token, key)
 			return
-		case e.batch != 0 && e.run.forgot:
-			// Its answer was lost, and its thread forgot the execution before that
-			// could see what it had written.
+		case e.batch != 0 && e.run.denied && e.run.forgot:
+			// The answer was wrong, and the thread forgot the execution before it could
+			// be seen: a conflict is believed, for an execution goes on, also over
+			// conflicts, whose thread has forgotten it.
 		case e.batch != 0:
 			w.wrong("%s adds %q to %s again: the update ran twice", b.call.who, token, key)
 			return

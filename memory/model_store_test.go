@@ -239,6 +239,7 @@ func (s *scheduler) write(r *request) (how string, err error) {
 		if how, err := s.apply(r); err != nil {
 			return how, err
 		}
+		s.world.deny(r.ops)
 		return "done, conflict answered", &storage.ConflictError{Key: r.ops[0].Key}
 	case s.hit(s.w.fail):
 		return "fails", errIO

@@ -90,10 +90,11 @@ type execution struct {
 	latest   int                 // number of the last of them
 	tried    bool                // to return
 	returned bool                // to its parent, in the store
-	wrote    int                 // when the last of them was written
+	wrote    int                 // when the call began that wrote the last of them: what a tool does meanwhile may come later
 	ended    bool                // in the store
 	gone     bool                // its record was pruned, and did not come back
 	forgot   bool                // turns of it were pruned with its record
+	denied   bool                // a conflict was answered for a batch of it that took effect
 	pruned   map[string][]string // what its states held then
 	shown    map[int]string
 

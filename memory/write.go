@@ -193,40 +193,89 @@ func (b *batch) stands(ctx context.Context) (bool, error) {
 	}
 	run := b.runs[0]
 	record, _, err := b.m.store.Get(ctx, run.runKey)
+	gone := errors.Is(err, storage.ErrNotFound)
 	switch {
 	case err == nil && bytes.Equal(record, b.mark):
 		return true, nil
-	case err != nil && !errors.Is(err, storage.ErrNotFound):
+	case err != nil && !gone:
 		return false, err
-	case b.turned == nil || b.conflict:
+	case b.conflict || b.turned == nil && !gone:
 		return false, nil
 	}
 	// The record may have been written again, by who resumed the execution, or
 	// pruned. The turn says it too.
-	n := b.turned.number
-	key := turnKey(run.lineage, n)
-	data, _, err := b.m.store.Get(ctx, key)
-	if err == nil {
-		data, err = pack.Unpack(data)
+	if b.turned != nil {
+		data, _, err := b.m.store.Get(ctx, turnKey(run.lineage, b.turned.number))
+		if err == nil {
+			data, err = pack.Unpack(data)
+		}
+		if err == nil || !errors.Is(err, storage.ErrNotFound) {
+			return err == nil && bytes.Equal(data, run.turnBytes), err
+		}
 	}
-	if err == nil || !errors.Is(err, storage.ErrNotFound) {
-		return err == nil && bytes.Equal(data, run.turnBytes), err
-	}
-	raw, _, err := b.m.store.Get(ctx, run.headKey)
-	if errors.Is(err, storage.ErrNotFound) && run.where.raw == nil {
-		return false, nil
-	}
-	if errors.Is(err, storage.ErrNotFound) {
-		return false, fmt.Errorf("turn %d: %w", n, ErrPruned)
-	}
-	if err != nil {
+	pruned, err := b.pruned(ctx)
+	if err != nil || !pruned {
 		return false, err
 	}
-	h, err := decodeRecord[head](run.headKey, raw)
-	if err == nil && h.First > n {
-		err = fmt.Errorf("turn %d: %w", n, ErrPruned)
+	if untouched, err := b.untouched(ctx); err != nil || untouched {
+		return false, err
 	}
-	return false, err
+	return false, ErrPruned
+}
+
+// pruned reports whether the thread may have forgotten what the batch wrote, the
+// record of the execution among it.
+func (b *batch) pruned(ctx context.Context) (bool, error) {
+	run := b.runs[0]
+	newest := run.latest
+	if b.turned != nil {
+		newest = b.turned.number
+	}
+	first, err := b.m.firstKept(ctx, run.lineage)
+	if errors.Is(err, storage.ErrNotFound) && run.depth > 0 { // a child's lineage goes with the turn that it was spawned at
+		newest = run.root
+		first, err = b.m.firstKept(ctx, threadLineage(run.who.Thread))
+	}
+	if errors.Is(err, storage.ErrNotFound) {
+		return run.where.raw != nil, nil
+	}
+	return first > newest, err
+}
+
+// firstKept returns the first turn of a lineage that is kept.
+func (m *Memory) firstKept(ctx context.Context, lineage string) (int, error) {
+	key := headKey(lineage)
+	raw, _, err := m.store.Get(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	h, err := decodeRecord[head](key, raw)
+	if err != nil {
+		return 0, err
+	}
+	return h.First, nil
+}
+
+// untouched reports whether it is certain that a batch of which nothing is kept was
+// not applied, or does no harm twice: a state that it would have changed is still
+// the one that it was to change.
+func (b *batch) untouched(ctx context.Context) (bool, error) {
+	shared := false
+	for _, d := range b.drafts {
+		c := d.parts[0].cell
+		if len(d.ops) == 0 || c.kind == ScopeExecution { // whose state is pruned too
+			continue
+		}
+		shared = true
+		_, version, err := b.m.store.Get(ctx, c.stateKey)
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return false, err
+		}
+		if version == d.base.version {
+			return true, nil
+		}
+	}
+	return !shared && b.turned == nil, nil
 }
 
 // pause waits a random time that grows with the tries.
