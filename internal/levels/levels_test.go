@@ -35,7 +35,7 @@ func newSet() (*levels.Set[[]byte], *numbers) {
 				}
 			}
 		},
-		Ready: func() bool { return true },
+		Ready: func(context.Context, storage.Reader) (bool, error) { return true, nil },
 		Reset: func() { n = numbers{} },
 	}, &n
 }
