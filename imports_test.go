@@ -45,6 +45,7 @@ var rules = []rule{
 		"golang.org/x/text", // names of files: normal forms
 		"gopkg.in/yaml.v3",
 	}},
+	{pkg: "internal/addition"},
 	{pkg: "internal/levels", packages: []string{"storage"}},
 	{pkg: "internal/pack", modules: []string{"github.com/klauspost/compress"}},
 	{pkg: "storage/search", packages: []string{"storage", "internal/levels", "internal/pack"}, modules: []string{"github.com/kljensen/snowball"}},
@@ -66,7 +67,7 @@ var rules = []rule{
 	{pkg: "projection/tiktoken/reference", packages: []string{"projection", "projection/tiktoken"}, modules: tiktokenGo},
 	{pkg: "projection/tiktoken/generate", modules: []string{"github.com/pkoukk/tiktoken-go-loader"}},
 
-	{pkg: "memory", packages: []string{"storage", "projection", "internal/pack"}, modules: []string{
+	{pkg: "memory", packages: []string{"storage", "projection", "internal/addition", "internal/pack"}, modules: []string{
 		"github.com/google/jsonschema-go",
 		"github.com/google/uuid",
 		"go.opentelemetry.io/otel",

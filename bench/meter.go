@@ -47,7 +47,7 @@ func partOf(key string) part {
 	switch space {
 	case "_layers":
 		layer, rest, _ := strings.Cut(rest, "/")
-		if strings.Count(rest, "/") == 2 && strings.HasSuffix(rest, "/state") {
+		if strings.Count(rest, "/") == 2 && (strings.HasSuffix(rest, "/state") || strings.HasSuffix(rest, "/base")) {
 			return part{layer, "state"}
 		}
 		return part{layer, "records"}

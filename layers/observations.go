@@ -125,7 +125,7 @@ type observations struct {
 const (
 	maxObservation = 500          // bytes of a note
 	maxNoted       = 4 * maxBatch // notes taken from one call
-	maxSeen        = 2 * maxBatch // records remembered as observed
+	maxSeen        = 2 * maxBatch // records remembered as observed; at least half of them are
 )
 
 func (o *observations) recall(_ context.Context, in *memory.RecallInput[observed]) (memory.Recalled[observed], error) {
@@ -294,7 +294,9 @@ func (s observed) noted(batch []Event, waited int, notes []Observation) observed
 			s.Seen = append(s.Seen, key)
 		}
 	}
-	s.Seen = s.Seen[max(len(s.Seen)-maxSeen, 0):]
+	if len(s.Seen) > maxSeen { // rarely: what only grows is written as what is new
+		s.Seen = s.Seen[len(s.Seen)-maxBatch:]
+	}
 	if !anew {
 		return s
 	}

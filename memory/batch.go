@@ -249,6 +249,9 @@ func (b *batch) addRun(layersChanged bool) {
 	for _, c := range r.cells {
 		if c.kind == ScopeExecution && c.stored.raw != nil {
 			b.add(storage.Remove(c.stateKey))
+			if c.stored.Base != "" {
+				b.add(storage.Remove(baseKey(c.stateKey)))
+			}
 		}
 	}
 }

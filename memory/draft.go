@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"slices"
 
-	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -184,14 +183,15 @@ func (d *draft) write() error {
 		d.next = *was
 		return nil
 	}
-	record := d.next.append(make([]byte, 0, len(d.next.State)+48))
-	if len(record) > storage.MaxValue {
-		return fmt.Errorf("write state: %d bytes are over %d", len(record), storage.MaxValue)
+	if n := len(d.next.State); n > maxState {
+		return fmt.Errorf("write state: %d bytes are over %d", n, maxState)
 	}
-	d.next.raw = pack.Pack(new([]byte), record)
+	var ops []storage.Op
+	d.next.raw, ops = d.next.store(c.stateKey, &was.envelope)
 	// The check is what keeps records out of a generation that another
 	// execution cleared, so it is needed even where only records change.
 	d.ops = append(d.ops, storage.Put(c.stateKey, d.next.raw).IfVersion(was.version).Making(&d.next.version))
+	d.ops = append(d.ops, ops...)
 	prefix := recordsPrefix(c.prefix, d.next.Clears)
 	for i := range writes {
 		w := &writes[i]

@@ -20,6 +20,7 @@ import (
 //	                                          thread at which its topmost ancestor spawned
 //	_runs/<execution>                         an execution: where its turns are, how far it got
 //	_layers/<layer>/<kind>/<id>/state         a layer's state in one scope
+//	_layers/<layer>/<kind>/<id>/base          what it was, if it is kept as what was added to that
 //	_layers/<layer>/<kind>/<id>/r<clears>/…   its records there
 //
 // What stands before "turns/" is a lineage. A child's lineage lies below its

@@ -172,11 +172,10 @@ func stateInfo(ctx context.Context, store storage.Adapter, key string, segments 
 	if err != nil {
 		return StateInfo{}, err
 	}
-	raw, _, err := store.Get(ctx, key)
-	if err != nil {
-		return StateInfo{}, err
-	}
-	e, err := decodeEnvelope(key, raw)
+	e, err := readEnvelope(ctx, store, key, func() ([]byte, error) {
+		raw, _, err := store.Get(ctx, key)
+		return raw, err
+	})
 	if err != nil {
 		return StateInfo{}, err
 	}

@@ -3,7 +3,6 @@ package memory
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -12,40 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/storage"
 )
-
-// envelope is what stands under a layer's state key. Clears counts how often
-// the layer was cleared in this scope; its records live under a prefix with
-// that number, so that clearing them is one change of this value, however many
-// there are. The records of earlier numbers are purged afterwards.
-type envelope struct {
-	V      int             `json:"v"`
-	Format int             `json:"format,omitempty"` // Spec.Format of who wrote the state
-	Clears int             `json:"clears,omitempty"`
-	State  json.RawMessage `json:"state,omitempty"` // absent: cleared, or only records were written
-}
-
-const envelopeFormat = 1
-
-func (e *envelope) append(b []byte) []byte {
-	b = append(b, `{"v":`...)
-	b = strconv.AppendInt(b, envelopeFormat, 10)
-	if e.Format > 0 {
-		b = append(b, `,"format":`...)
-		b = strconv.AppendInt(b, int64(e.Format), 10)
-	}
-	if e.Clears > 0 {
-		b = append(b, `,"clears":`...)
-		b = strconv.AppendInt(b, int64(e.Clears), 10)
-	}
-	if e.State != nil {
-		b = append(b, `,"state":`...)
-		b = append(b, e.State...)
-	}
-	return append(b, '}')
-}
 
 // kept is a state's envelope, or a lineage's head, as it was last read or written.
 type kept struct {
@@ -74,30 +41,19 @@ func (m *Memory) loadKept(ctx context.Context, key string, moved *atomic.Uint64)
 // to be.
 func (c *cell) loadState(ctx context.Context, was *kept) (kept, error) {
 	key := c.stateKey
-	k, err := c.m.loadKept(ctx, key, c.moved)
-	if err != nil || k.raw == nil {
-		return k, err
+	var k kept
+	e, err := readEnvelope(ctx, c.m.store, key, func() (raw []byte, err error) {
+		k, err = c.m.loadKept(ctx, key, c.moved)
+		if was.raw != nil && bytes.Equal(k.raw, was.raw) {
+			k.envelope = was.envelope
+			return nil, err
+		}
+		return k.raw, err
+	})
+	if e != nil {
+		k.envelope = *e
 	}
-	if was.raw != nil && bytes.Equal(k.raw, was.raw) {
-		k.envelope = was.envelope
-		return k, nil
-	}
-	k.envelope, err = decodeEnvelope(key, k.raw)
 	return k, err
-}
-
-func decodeEnvelope(key string, stored []byte) (e envelope, err error) {
-	record, err := pack.Unpack(stored)
-	if err == nil {
-		err = json.Unmarshal(record, &e)
-	}
-	if err != nil {
-		return e, &storage.CorruptError{Key: key, Reason: err.Error()}
-	}
-	if e.V > envelopeFormat {
-		return e, &FormatError{Key: key, Have: e.V, Supported: envelopeFormat}
-	}
-	return e, nil
 }
 
 // cell is one layer in one execution.

@@ -302,7 +302,7 @@ func TestFormats(t *testing.T) {
 	if data, _, err := store.Get(t.Context(), key); err != nil || string(data) != `{"v":1,"format":2,"state":{"n":42}}` {
 		t.Errorf("got %s, %v", data, err)
 	}
-	for _, newer := range []string{`{"v":1,"format":3,"state":{}}`, `{"v":2,"state":{}}`} {
+	for _, newer := range []string{`{"v":1,"format":3,"state":{}}`, `{"v":3,"state":{}}`} {
 		set(newer)
 		var format *memory.FormatError
 		if _, err := m.Begin(t.Context(), memory.Identity{Thread: "t"}); !errors.As(err, &format) || format.Key != key {

@@ -1,0 +1,189 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/stratamem/strata/internal/addition"
+	"github.com/stratamem/strata/internal/pack"
+	"github.com/stratamem/strata/storage"
+)
+
+// envelope is what stands under a layer's state key. Clears counts how often
+// the layer was cleared in this scope; its records live under a prefix with
+// that number, so that clearing them is one change of this value, however many
+// there are. The records of earlier numbers are purged afterwards.
+//
+// A state of some length that is added to is kept as what was added: Base is the
+// digest of what it was, which stands beside it under the base key, and Added the
+// steps of an [addition.Addition], whose fresh bytes follow the envelope after a
+// newline. When they become many the state is made the base. So it is when something
+// of the base goes: what a state no longer says is not kept either.
+type envelope struct {
+	V      int             `json:"v"`
+	Format int             `json:"format,omitempty"` // Spec.Format of who wrote the state
+	Clears int             `json:"clears,omitempty"`
+	State  json.RawMessage `json:"state,omitempty"` // absent: cleared, or only records were written
+	Base   string          `json:"base,omitempty"`
+	Added  []int           `json:"added,omitempty"`
+
+	base     []byte // what Base is the digest of
+	baseSize int    // bytes that are stored of it
+	fresh    []byte // of the addition, while State is not made
+}
+
+const (
+	envelopeFormat = 2 // 1 has no Base
+
+	leastBased = 1 << 10               // bytes of a state that may have a base
+	maxState   = storage.MaxValue - 64 // bytes: what of an envelope is no state has less
+)
+
+// baseKey returns where the base is of the state that has a key.
+func baseKey(stateKey string) string { return strings.TrimSuffix(stateKey, "state") + "base" }
+
+// appendHead appends the envelope without what says the state.
+func (e *envelope) appendHead(b []byte, v int) []byte {
+	b = strconv.AppendInt(append(b, `{"v":`...), int64(v), 10)
+	if e.Format > 0 {
+		b = append(b, `,"format":`...)
+		b = strconv.AppendInt(b, int64(e.Format), 10)
+	}
+	if e.Clears > 0 {
+		b = append(b, `,"clears":`...)
+		b = strconv.AppendInt(b, int64(e.Clears), 10)
+	}
+	return b
+}
+
+// whole returns the record with the state in it.
+func (e *envelope) whole() []byte {
+	b := e.appendHead(make([]byte, 0, len(e.State)+48), 1)
+	if e.State != nil {
+		b = append(b, `,"state":`...)
+		b = append(b, e.State...)
+	}
+	return append(b, '}')
+}
+
+// based returns the record with what was added to the base.
+func (e *envelope) based(a addition.Addition) []byte {
+	b := e.appendHead(make([]byte, 0, len(a.Fresh)+16*len(a.Steps)+128), envelopeFormat)
+	b = append(append(append(b, `,"base":"`...), e.Base...), `","added":[`...)
+	for i, n := range a.Steps {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(n), 10)
+	}
+	return append(append(b, "]}\n"...), a.Fresh...)
+}
+
+// store returns what to store of an envelope that replaces another, and the op that
+// goes with it, if any.
+func (e *envelope) store(key string, was *envelope) (stored []byte, ops []storage.Op) {
+	grows := false
+	if len(e.State) >= leastBased && was.State != nil && e.Clears == was.Clears {
+		var a addition.Addition
+		if was.Base == "" {
+			_, grows = addition.Find(was.State, e.State)
+		} else if a, grows = addition.Find(was.base, e.State); grows {
+			e.Base, e.base, e.baseSize = was.Base, was.base, was.baseSize
+			if stored = pack.Pack(new([]byte), e.based(a)); len(stored) <= e.baseSize/2 {
+				return stored, nil
+			}
+		} else {
+			grows = len(was.State) > len(was.base) // it did before, and now something went
+		}
+	}
+	if !grows { // a state that is replaced each time has no use for a base
+		if was.Base != "" {
+			ops = append(ops, storage.Remove(baseKey(key)))
+		}
+		return pack.Pack(new([]byte), e.whole()), ops
+	}
+	base := pack.Pack(new([]byte), e.State)
+	e.Base, e.base, e.baseSize = digest(e.State), e.State, len(base)
+	all := addition.Addition{Steps: []int{len(e.State), 0}}
+	return pack.Pack(new([]byte), e.based(all)), append(ops, storage.Put(baseKey(key), base))
+}
+
+var errRebased = errors.New("the base is that of another state")
+
+// readEnvelope reads an envelope with its state. read returns what is stored of it:
+// nothing, or nil with an error or if that need not be read. A writer may put
+// another base in the place of the one that is wanted: then it reads both again.
+func readEnvelope(ctx context.Context, store storage.Adapter, key string, read func() ([]byte, error)) (*envelope, error) {
+	var before []byte
+	for {
+		raw, err := read()
+		if err != nil || raw == nil {
+			return nil, err
+		}
+		e, err := decodeEnvelope(key, raw)
+		if err != nil {
+			return nil, err
+		}
+		err = e.load(ctx, store, key)
+		if !errors.Is(err, errRebased) {
+			return e, err
+		}
+		if before != nil && bytes.Equal(before, raw) {
+			return nil, &storage.CorruptError{Key: baseKey(key), Reason: "what the state was added to is not there", Repair: "restore a backup, or delete the state"}
+		}
+		before = raw
+	}
+}
+
+func decodeEnvelope(key string, stored []byte) (*envelope, error) {
+	e := new(envelope)
+	record, err := pack.Unpack(stored)
+	if err == nil {
+		head, fresh, based := bytes.Cut(record, []byte("\n"))
+		if based = based && bytes.HasPrefix(head, []byte(`{"v":2,`)); based {
+			record = head
+		}
+		if err = json.Unmarshal(record, e); based {
+			e.fresh = fresh
+		}
+	}
+	if err != nil {
+		return nil, &storage.CorruptError{Key: key, Reason: err.Error()}
+	}
+	if e.V > envelopeFormat {
+		return nil, &FormatError{Key: key, Have: e.V, Supported: envelopeFormat}
+	}
+	return e, nil
+}
+
+// load makes the state of a base and what was added.
+func (e *envelope) load(ctx context.Context, store storage.Adapter, key string) error {
+	if e.Base == "" {
+		return nil
+	}
+	stored, _, err := store.Get(ctx, baseKey(key))
+	if errors.Is(err, storage.ErrNotFound) {
+		return errRebased
+	}
+	if err != nil {
+		return err
+	}
+	base, err := pack.Unpack(stored)
+	if err != nil {
+		return &storage.CorruptError{Key: baseKey(key), Reason: err.Error()}
+	}
+	if digest(base) != e.Base {
+		return errRebased
+	}
+	state, ok := addition.Addition{Steps: e.Added, Fresh: e.fresh}.Apply(base)
+	if !ok || !json.Valid(state) {
+		return &storage.CorruptError{Key: key, Reason: "what was added is no addition to what is stored as base"}
+	}
+	e.State, e.base, e.baseSize = state, base, len(stored)
+	e.Added, e.fresh = nil, nil
+	return nil
+}
