@@ -46,9 +46,8 @@ type Mention struct {
 //
 // At most 100 mentions of a turn are kept. There is no state; the records are
 // n/d/<time>-<digest> → what was said in a turn, and an index of the names, by
-// which at least the newest 256 mentions of each are found. Of the indexes of the 64
-// scopes that were used last a few megabytes each are kept in memory, whatever
-// their size.
+// which at least the newest 256 mentions of each are found. The indexes of the 64
+// scopes that were used last are kept in memory.
 func Entity(opts *EntityOptions) memory.Layer {
 	var e entity
 	if opts != nil {
@@ -229,11 +228,6 @@ func (e *entity) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (
 			break
 		}
 		list, refs, err := readMentions(ctx, in.Records, c.mentions(shown), e.Mentions)
-		if err == nil && len(list) < e.Mentions && c.cut != "" {
-			if err = x.complete(ctx, in.Records, c, shown); err == nil {
-				list, refs, err = readMentions(ctx, in.Records, c.mentions(shown), e.Mentions)
-			}
-		}
 		if err != nil {
 			return out, err
 		}

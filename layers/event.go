@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -160,14 +159,6 @@ func shownIn(in *memory.RecallInput[struct{}]) *shown {
 		s.oldest = timeKey(time.UnixMicro(s.times[0].time))
 	}
 	return s
-}
-
-// since returns when the oldest of them is of, some time to come if there are none.
-func (s *shown) since() time.Time {
-	if len(s.times) == 0 {
-		return time.UnixMicro(math.MaxInt64)
-	}
-	return time.UnixMicro(s.times[0].time)
 }
 
 // has reports whether an item is shown. Nearly all are older than those: most of

@@ -25,7 +25,6 @@ import (
 //
 //	n/d/<time>-<digest>   the statements of a turn, a [statement] a line
 //	n/head, n/s/…, …      segments of package levels, each a [roll] as JSON
-//	n/b/…                 leaves of large ones, which are not kept in memory
 //
 // A turn writes its statements once, however many names they have, and one small
 // segment, which is merged with others when there are many. So what a turn costs
@@ -34,8 +33,7 @@ import (
 //
 // Statements of older stores are at t/<time>-<digest>.
 type nameIndex struct {
-	set  levels.Set[*roll]
-	kept levels.Cache[string, []known] // by word: what rolls with leaves know
+	set levels.Set[*roll]
 	// older says whether the scope has mentions as they were kept before there
 	// was an index: m/<word of the name>/<item>-<number> → [Mention]. They are
 	// read, and nobody writes them any more.
@@ -50,12 +48,12 @@ const (
 
 	unknown, absent, present = 0, 1, 2 // of older
 
-	maxRoll  = 2 << 20 // bytes of segments that become one
+	maxRoll  = 1 << 20 // bytes of segments that become one
 	maxPlace = 256     // mentions of a name in a segment, the newest
 )
 
 // nameFanIn is how many segments of a level are merged into one of the next.
-var nameFanIn = [...]int{64, 16, 16}
+var nameFanIn = [levels.Levels - 1]int{64, 16}
 
 // statement is a line of a turn's record: a [Mention] without the name.
 type statement struct {
@@ -70,10 +68,7 @@ type roll struct {
 	Turns []string    `json:"turns"` // keys of their records, without otherPrefix
 	Items []string    `json:"items"` // as itemKey names them
 	Names []rollEntry `json:"names"`
-	// Leaves is where names and mentions are of a roll that is not kept in memory.
-	Leaves *leaves `json:"leaves,omitempty"`
 
-	key   string
 	size  int                // bytes
 	lower []string           // the names in lower case
 	words map[string][]int32 // word → the names that have it
@@ -96,31 +91,14 @@ type place struct {
 func newNameIndex() (*nameIndex, error) {
 	x := new(nameIndex)
 	x.set = levels.Set[*roll]{
-		Name: "names", Load: x.load, Drop: x.changed,
-		Ready: func(context.Context, storage.Reader) (bool, error) { return true, nil },
-		Reset: x.kept.Clear,
+		Name: "names", Load: loadRoll,
+		Drop: func(*roll) {}, Ready: func() bool { return true }, Reset: func() {},
 	}
-	x.kept.Size = sizeKnown
 	return x, nil
 }
 
-func (x *nameIndex) load(key string, stored []byte) (*roll, error) {
-	r, err := loadRoll(key, stored)
-	if err == nil {
-		x.changed(r)
-	}
-	return r, err
-}
-
-// changed takes note that a roll came or went.
-func (x *nameIndex) changed(r *roll) {
-	if r.Leaves != nil {
-		x.kept.Clear()
-	}
-}
-
 func loadRoll(key string, stored []byte) (*roll, error) {
-	r := &roll{key: key, words: make(map[string][]int32)}
+	r := &roll{words: make(map[string][]int32)}
 	value, err := pack.Unpack(stored)
 	if err == nil {
 		r.size = len(value)
@@ -128,9 +106,6 @@ func loadRoll(key string, stored []byte) (*roll, error) {
 	}
 	if err != nil || !r.sound() {
 		return nil, &storage.CorruptError{Key: key, Reason: "segment of an index of names is damaged", Repair: "clear the layer"}
-	}
-	if r.Leaves != nil {
-		r.size = r.Leaves.Size
 	}
 	r.lower = make([]string, len(r.Names))
 	for i := range r.Names {
@@ -197,7 +172,7 @@ func newestFirst(list []place) []place {
 	return slices.Compact(list)
 }
 
-// rollOf returns the segment of some mentions, by name, the newest first.
+// rollOf returns the segment of some mentions, by name.
 func rollOf(names map[string][]place) *roll {
 	r := new(roll)
 	number := func(list *[]string) func(string) int32 {
@@ -213,7 +188,7 @@ func rollOf(names map[string][]place) *roll {
 	}
 	item, turn := number(&r.Items), number(&r.Turns)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		list := names[name]
+		list := newestFirst(names[name])
 		e := rollEntry{Name: name}
 		for _, p := range list[:min(len(list), maxPlace)] {
 			e.At = append(e.At, item(p.item), turn(strings.TrimPrefix(p.record, otherPrefix)), int32(p.line))
@@ -247,13 +222,13 @@ func (x *nameIndex) add(ctx context.Context, r *memory.Records, c memory.Change[
 		return c, err
 	}
 	defer x.set.RUnlock()
-	ops, err := x.grow(ctx, below{r, rollPrefix}, names)
+	ops, err := x.grow(names)
 	return written(c.Put(turnPrefix+turn, pack.Pack(new([]byte), record)), rollPrefix, ops), err
 }
 
 // grow returns the operations that add a segment, merged with others where there
 // are many. Under the set's lock.
-func (x *nameIndex) grow(ctx context.Context, r below, names map[string][]place) ([]storage.Op, error) {
+func (x *nameIndex) grow(names map[string][]place) ([]storage.Op, error) {
 	var ops []storage.Op
 	level, size := 0, 0
 	for ; level < len(nameFanIn); level++ {
@@ -267,27 +242,21 @@ func (x *nameIndex) grow(ctx context.Context, r below, names map[string][]place)
 			if size += part.size; size > maxRoll {
 				break
 			}
-			all, err := part.all(ctx, r)
-			if errors.Is(err, storage.ErrNotFound) {
-				break // another writer merges it at this moment
+			for i := range part.Names {
+				names[part.Names[i].Name] = part.places(names[part.Names[i].Name], int32(i), new(shown))
 			}
-			if err != nil {
-				return nil, err
-			}
-			for _, leaf := range all {
-				for i := range leaf.Names {
-					names[leaf.Names[i].Name] = leaf.places(names[leaf.Names[i].Name], int32(i), new(shown))
-				}
-			}
-			ops = part.remove(ops)
+			ops = append(ops, storage.Remove(key))
 			merged++
 		}
 		if merged == 0 {
 			break
 		}
 	}
-	ops, err := x.put(ops, level, names)
-	return x.set.Mark(ops), err
+	value, err := json.Marshal(rollOf(names))
+	if err != nil {
+		return nil, fmt.Errorf("encode names: %w", err)
+	}
+	return x.set.Mark(append(ops, storage.Put(x.set.Key(level, value), pack.Pack(new([]byte), value)))), nil
 }
 
 // card is what is known of a name.
@@ -296,8 +265,7 @@ type card struct {
 	asked  uint32 // a bit for each word of the query that it has
 	newest string // item of that mention
 	in     []rollName
-	places []place // mentions that are in none of them
-	cut    string  // a word of the name, if it has more of them
+	places []place // mentions that are in no segment
 }
 
 type rollName struct {
@@ -315,7 +283,7 @@ func (c *card) mentioned(name, item string, word int) {
 
 // mentions returns the mentions of a name that are not shown, the newest first.
 func (c *card) mentions(shown *shown) []place {
-	list := slices.Clone(c.places) // which is sorted
+	list := c.places
 	for _, in := range c.in {
 		list = in.part.places(list, in.name, shown)
 	}
@@ -333,8 +301,20 @@ func (x *nameIndex) find(ctx context.Context, r *memory.Records, words []string,
 	if err := x.findOlder(ctx, r, words, shown, cards); err != nil {
 		return nil, err
 	}
-	if err := x.findKnown(ctx, below{r, rollPrefix}, words, shown, cards); err != nil {
+	if err := x.set.View(ctx, below{r, rollPrefix}); err != nil {
 		return nil, err
+	}
+	defer x.set.RUnlock()
+	for _, part := range x.set.Parts {
+		for w, word := range words {
+			for _, name := range part.words[word] {
+				if item := part.newest(name, shown); item != "" {
+					c := cardOf(cards, part.lower[name])
+					c.mentioned(part.Names[name].Name, item, w)
+					c.in = append(c.in, rollName{part, name})
+				}
+			}
+		}
 	}
 	var best []*card
 	for _, c := range cards {

@@ -1,6 +1,7 @@
 package layers_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -109,5 +110,62 @@ func TestEntityDamagedSegment(t *testing.T) {
 		if !strings.Contains(said, "damaged") {
 			t.Errorf("%q: reported %q", damage, said)
 		}
+	}
+}
+
+// TestEntityHostileNames takes names that are many, long or odd, and goes on.
+func TestEntityHostileNames(t *testing.T) {
+	var many strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&many, "Xen%c%c%c met, ", 'a'+i%26, 'a'+i/26%26, 'a'+i/676)
+	}
+	odd := "Zo\u200bra and E\u0301lo\u0308dia and \u202eKarim and A" + strings.Repeat("\u0301", 2000) + "nna \U000e0041Bo and \ufeffFrida met."
+	for name, c := range map[string]struct{ text, ask, want string }{
+		"10,000 in an item":     {many.String(), "Who is Xenbaa?", "Xenbaa"},
+		"one of a megabyte":     {"We met Olaf. He is B" + strings.Repeat("a", 1<<20) + " there. ", "Who is Olaf?", "We met Olaf."},
+		"a megabyte of words":   {"We met Olaf. He is " + strings.Repeat("Anna ", 200_000), "Who is Olaf?", "We met Olaf."},
+		"odd characters":        {"We met Olaf. " + odd, "Who is Olaf and E\u0301lo\u0308dia?", "E\u0301lo\u0308dia"},
+		"zero-width characters": {"We met " + odd, "Who is Zo\u200bra?", ""},
+		"nothing but marks":     {"We met Olaf and A" + strings.Repeat("\u200d\u0301", 100_000), "Who is Olaf?", "We met Olaf"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for how, extract := range map[string]func(context.Context, []layers.Event) ([]layers.Mention, error){
+				"found": nil,
+				"given": func(_ context.Context, list []layers.Event) (out []layers.Mention, _ error) {
+					for _, e := range list {
+						for word := range strings.FieldsSeq(c.text) { // what the event has is cut
+							out = append(out, layers.Mention{Name: word, Text: e.Text, Item: e.ID})
+						}
+					}
+					return out, nil
+				},
+			} {
+				store := openMem(t)
+				layer := layers.Entity(&layers.EntityOptions{Extract: extract})
+				m := remember(t, store, layer)
+				talking := talk(t, m, "a", "r")
+				for range 3 {
+					talking.say("Tell me.", c.text)
+				}
+				talking.end()
+				got := talk(t, m, "b", "r").ask(c.ask)
+				if extract == nil && !strings.Contains(got, c.want) {
+					t.Errorf("%s: shown\n%.400s\nwithout %q", how, got, c.want)
+				}
+				if len(got) > 8000 {
+					t.Errorf("%s: %d bytes are shown", how, len(got))
+				}
+				size := 0
+				for e, err := range storage.Scan(t.Context(), store, entityPrefix, nil) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					size += len(e.Value)
+				}
+				if size > 3*100<<10 {
+					t.Errorf("%s: the layer stores %d KB of %d KB", how, size>>10, 3*len(c.text)>>10)
+				}
+			}
+		})
 	}
 }

@@ -52,7 +52,8 @@ type RAGOptions struct {
 // and its note says so. The store may be another one than that of the memory;
 // it must stay open as long as the layer is used. The documents are no records
 // of the layer: clearing the layer leaves them as they are. It has no state.
-// What is found needs up to 10 MB of memory for a collection that was asked.
+// What is found needs about 200 bytes of memory for each passage of a
+// collection that was asked.
 //
 // Tool: search.
 func RAG(store storage.Adapter, opts *RAGOptions) memory.Layer {

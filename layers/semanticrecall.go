@@ -51,8 +51,8 @@ type SemanticRecallOptions struct {
 // rebuilt. An item is cut into passages of about 1,000 bytes at sentence ends:
 // at most 8 of an item and 40 of a turn, what users and assistants said before
 // what tools returned. What goes beyond is not found later, but stays in the
-// thread. The index of a scope takes up to 10 MB of memory, see [search.Index];
-// those of the 64 scopes that were used last are kept there.
+// thread. The index of a scope takes about 200 bytes a passage of memory; those
+// of the 64 scopes that were used last are kept there.
 //
 // Tool: search. There is no state. The records are those of package search, with
 // ids <time>-<digest>-<passage>, the passages of an item in one record, and for scope
@@ -170,7 +170,7 @@ func (r *semanticRecall) recall(ctx context.Context, in *memory.RecallInput[stru
 	shown := shownIn(in)
 	var out memory.Recalled[struct{}]
 	found, err := r.find(ctx, in.Execution, in.Records, search.Query{
-		Text: query(in.Query), Limit: r.TopK, Cut: 0.4, Filter: search.Filter{Exclude: shown.hasPassage, ExcludeFrom: shown.since()},
+		Text: query(in.Query), Limit: r.TopK, Cut: 0.4, Filter: search.Filter{Exclude: shown.hasPassage},
 	})
 	if err != nil {
 		return out, err

@@ -26,7 +26,7 @@ import (
 )
 
 // Levels is how many there are.
-const Levels = 4
+const Levels = 3
 
 const (
 	headKey  = "head"
@@ -82,11 +82,11 @@ type Set[P any] struct {
 	sync.RWMutex
 	Parts map[string]P // by key: what Load returned
 
-	Name  string                                              // of the index, for errors
-	Load  func(key string, value []byte) (P, error)           // adds a segment to the picture
-	Drop  func(P)                                             // takes it out
-	Ready func(context.Context, storage.Reader) (bool, error) // ends a change; false asks for a picture that is made anew
-	Reset func()                                              // empties the picture
+	Name  string                                    // of the index, for errors
+	Load  func(key string, value []byte) (P, error) // adds a segment to the picture
+	Drop  func(P)                                   // takes it out
+	Ready func() bool                               // ends a change; false asks for a picture that is made anew
+	Reset func()                                    // empties the picture
 
 	head, deep string // as last read
 	partial    bool   // a read was not finished
@@ -135,14 +135,10 @@ func (s *Set[P]) refresh(ctx context.Context, r storage.Reader, head string) (er
 			break
 		}
 	}
-	ready := true
-	if err == nil {
-		ready, err = s.Ready(ctx, r)
-	}
-	if err == nil && !ready {
+	if err == nil && !s.Ready() {
 		s.reset()
 		if err = s.read(ctx, r); err == nil {
-			_, err = s.Ready(ctx, r)
+			s.Ready()
 		}
 	}
 	s.partial = err != nil

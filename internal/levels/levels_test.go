@@ -35,7 +35,7 @@ func newSet() (*levels.Set[[]byte], *numbers) {
 				}
 			}
 		},
-		Ready: func(context.Context, storage.Reader) (bool, error) { return true, nil },
+		Ready: func() bool { return true },
 		Reset: func() { n = numbers{} },
 	}, &n
 }

@@ -23,7 +23,7 @@ func Check(ctx context.Context, r storage.Reader) iter.Seq2[storage.Fault, error
 				yield(storage.Fault{}, fmt.Errorf("read index: %w", err))
 				return
 			}
-			s, err := readSegment(ctx, r, e.Key, e.Value)
+			s, err := decodeSegment(e.Value)
 			if err != nil {
 				if !yield(storage.Fault{Key: e.Key, Reason: "segment cannot be read: " + err.Error(), Repair: rebuild}, nil) {
 					return
@@ -89,9 +89,6 @@ func Rebuild(ctx context.Context, s storage.Scoped, opts *Options) (int, error) 
 	if err := levels.Clear(ctx, s); err != nil {
 		return 0, fmt.Errorf("rebuild index: %w", err)
 	}
-	if err := clearBlocks(ctx, s); err != nil {
-		return 0, fmt.Errorf("rebuild index: %w", err)
-	}
 	n := 0
 	var docs []Doc
 	flush := func() error {
@@ -130,21 +127,5 @@ func (ix *Index) add(ctx context.Context, r storage.Reader, docs []Doc) ([]stora
 		return nil, err
 	}
 	defer ix.set.RUnlock()
-	return ix.grow(ctx, r, nil, newSegment(ix.analysis, docs, ix.picture.appends()+1))
-}
-
-func clearBlocks(ctx context.Context, s storage.Scoped) error {
-	var gone []storage.Op
-	for key, err := range s.List(ctx, blockPrefix) {
-		if err != nil {
-			return err
-		}
-		gone = append(gone, storage.Remove(key))
-	}
-	for ops := range slices.Chunk(gone, storage.MaxBatch) {
-		if err := s.Apply(ctx, ops...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return ix.grow(ctx, r, nil, newSegment(ix.analysis, docs))
 }

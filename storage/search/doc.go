@@ -21,14 +21,12 @@
 //
 //	d/<id>             a document, see Doc.encode, or several, see [Options.Bundle]
 //	s/<level>/<name>   a segment: the postings of some documents, see segment.encode
-//	b/<name>/<block>   a part of a large segment, read when a query wants it
 //	head               changes with every change of the index
-//	deep               changes with every change of a segment of a level above 0
+//	deep               changes with every change of a segment of level 1 or 2
 //
 // A segment of level 0 holds the documents of one append. 64 of these are
-// merged into one of level 1, 16 of level 1 into one of level 2, and 16 of level 2
-// into one of level 3, as far as they fit in half a batch, by the append that comes
-// next; those of level 3 stay as they are. A document may be
+// merged into one of level 1, and 16 of level 1 into one of level 2, by the
+// append that comes next; those of level 2 stay as they are. A document may be
 // in more than one segment for a while, when two writers have merged at once,
 // and counts once.
 package search

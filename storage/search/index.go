@@ -1,14 +1,15 @@
 package search
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
 	"github.com/stratamem/strata/internal/levels"
+	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -33,16 +34,7 @@ type Options struct {
 // several goroutines at once, all with the same scope of a store, and by any
 // number of processes beside. Every method reads first what changed in the
 // store, a record where nothing did; the first one reads the segments (about
-// 10 bytes a document).
-//
-// What it keeps has a bound, 10 MB: 18 bytes of each document, and for the rest
-// postings and ids that were wanted lately, 2 MB at least, so that from 460,000
-// documents on it keeps 18 bytes more for each. Beside that stand the newest segments,
-// 80 of at most 64 KB, and some 200 bytes for each session. What is not kept is read
-// from the store, in records of some 8 KB: a word that was not asked for lately takes
-// one from each of the large segments that have it, of which there are 15, and one for
-// each 16,000 documents. Segments that were written before there was a bound are kept
-// whole until appends have merged them.
+// 100 bytes a document) and keeps about 200 bytes a document.
 //
 // The methods that change an index return operations and do not make them: the
 // caller does, alone or with others in one batch, by [storage.Scoped.Apply] or as writes
@@ -52,9 +44,9 @@ type Index struct {
 	ranking  Ranking
 	bundled  bool
 
-	set     levels.Set[*part]
-	picture *picture  // under set
-	scratch sync.Pool // of *scratch
+	set     levels.Set[[]uint32] // the numbers of the documents of each segment
+	picture *picture             // under set
+	scratch sync.Pool            // of *scratch
 }
 
 // MismatchError says that an index was made with another language than it is
@@ -78,19 +70,17 @@ func New(opts *Options) (*Index, error) {
 		return nil, err
 	}
 	ix := &Index{analysis: a, ranking: opts.Ranking.withDefaults(), bundled: opts.Bundle}
-	ix.set = levels.Set[*part]{
-		Name: "index",
-		Load: ix.load,
-		Drop: func(n *part) { ix.picture.drop(n) },
-		Ready: func(ctx context.Context, r storage.Reader) (bool, error) {
-			return true, ix.picture.settle(ctx, r)
-		},
+	ix.set = levels.Set[[]uint32]{
+		Name:  "index",
+		Load:  ix.load,
+		Drop:  func(numbers []uint32) { ix.picture.release(numbers) },
+		Ready: func() bool { return !ix.picture.wasteful() },
 		Reset: func() { ix.picture = newPicture() },
 	}
 	return ix, nil
 }
 
-func (ix *Index) load(key string, value []byte) (*part, error) {
+func (ix *Index) load(key string, value []byte) ([]uint32, error) {
 	s, err := decodeSegment(value)
 	if err != nil {
 		return nil, corrupt(key, err)
@@ -98,17 +88,11 @@ func (ix *Index) load(key string, value []byte) (*part, error) {
 	if s.language != ix.analysis.language {
 		return nil, &MismatchError{Stored: s.language, Wanted: ix.analysis.language}
 	}
-	n := ix.picture.newPart(key, s, len(value))
-	ix.picture.added = append(ix.picture.added, n)
-	return n, nil
+	return ix.picture.load(s), nil
 }
 
 // fanIn is how many segments of a level are merged into one of the next.
-var fanIn = [...]int{64, 16, 16}
-
-// maxRemoved is how many records one change takes away at most, of those that are
-// merged.
-const maxRemoved = 300
+var fanIn = [...]int{64, 16}
 
 // Len returns how many documents the index has.
 func (ix *Index) Len(ctx context.Context, r storage.Reader) (int, error) {
@@ -130,7 +114,7 @@ func (ix *Index) Append(ctx context.Context, r storage.Reader, docs ...Doc) ([]s
 		return nil, err
 	}
 	defer ix.set.RUnlock()
-	fresh, err := ix.fresh(ix.looks(ctx, r), docs, nil)
+	fresh, err := ix.fresh(docs, nil)
 	if err != nil || len(fresh) == 0 {
 		return nil, err
 	}
@@ -138,17 +122,12 @@ func (ix *Index) Append(ctx context.Context, r storage.Reader, docs ...Doc) ([]s
 	if err != nil {
 		return nil, err
 	}
-	return ix.grow(ctx, r, ops, newSegment(ix.analysis, fresh, ix.picture.appends()+1))
-}
-
-// looks returns a reading of the picture. Under the set's lock.
-func (ix *Index) looks(ctx context.Context, r storage.Reader) *look {
-	return &look{ctx: ctx, r: r, p: ix.picture, flags: ix.picture.columns.flags, texts: shelf{r: r, bundled: ix.bundled}}
+	return ix.grow(ctx, r, ops, newSegment(ix.analysis, fresh))
 }
 
 // fresh returns those of docs that the index has not. None may be among those that
 // go.
-func (ix *Index) fresh(l *look, docs []Doc, gone map[string]bool) (fresh []Doc, err error) {
+func (ix *Index) fresh(docs []Doc, gone map[string]bool) (fresh []Doc, err error) {
 	had := make(map[string]bool)
 	for i := range docs {
 		d := &docs[i]
@@ -158,22 +137,15 @@ func (ix *Index) fresh(l *look, docs []Doc, gone map[string]bool) (fresh []Doc, 
 		if gone[d.ID] {
 			return nil, errors.New("replace: a document is to go and to come: another text has another ID")
 		}
-		if had[d.ID] {
+		if n, ok := ix.picture.byID[d.ID]; had[d.ID] || ok && ix.picture.sums[n] == sum(d.encode()) {
 			continue
-		}
-		had[d.ID] = true
-		switch stored, err := l.texts.read(l.ctx, d.ID); {
-		case errors.Is(err, storage.ErrNotFound):
-		case err != nil:
-			return nil, err
-		case bytes.Equal(stored.encode(), d.encode()):
-			continue
-		default:
+		} else if ok {
 			return nil, errors.New("append: the index has another document of that id: delete it first")
 		}
+		had[d.ID] = true
 		fresh = append(fresh, *d)
 	}
-	if len(ix.picture.columns.lengths)+len(fresh) > maxDocs {
+	if ix.picture.live+len(fresh) > maxDocs {
 		return nil, fmt.Errorf("append: the index is full: it has %d documents", ix.picture.live)
 	}
 	return fresh, nil
@@ -182,10 +154,12 @@ func (ix *Index) fresh(l *look, docs []Doc, gone map[string]bool) (fresh []Doc, 
 // grow adds to ops those that add a segment, and merge others where there are
 // many.
 func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s *segment) ([]storage.Op, error) {
-	level := s.level()
-	for ; level < len(fanIn); level++ {
-		keys := ix.picture.keys(level)
-		if len(keys) < fanIn[level]-1 {
+	for level, most := range fanIn {
+		if s.level() > level {
+			continue
+		}
+		keys := ix.set.Keys(level)
+		if len(keys) < most-1 {
 			break
 		}
 		parts, err := readSegments(ctx, r, keys, maxMerged)
@@ -195,14 +169,24 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 		if err != nil {
 			return nil, err
 		}
-		for _, n := range keys[:len(parts)] {
-			ops = n.remove(ops)
+		for _, key := range keys[:len(parts)] {
+			ops = append(ops, storage.Remove(key))
 		}
-		if s, err = merge(append(parts, s), nil); err != nil {
-			return nil, corrupt(keys[0].key, err)
+		s = merge(append(parts, s), nil)
+		if s.level() <= level { // many have been deleted
+			break
 		}
 	}
-	return ix.set.Mark(ix.put(ops, s, level)), nil
+	return ix.set.Mark(ix.put(ops, s)), nil
+}
+
+// put adds to ops the one that stores a segment, unless it is empty.
+func (ix *Index) put(ops []storage.Op, s *segment) []storage.Op {
+	if len(s.docs) == 0 {
+		return ops
+	}
+	record := s.encode()
+	return append(ops, storage.Put(ix.set.Key(s.level(), record), pack.Pack(new([]byte), record)))
 }
 
 // Delete returns the operations that take documents out, text and postings, in
@@ -230,32 +214,15 @@ func (ix *Index) replace(ctx context.Context, r storage.Reader, ids []string, do
 	}
 	defer ix.set.RUnlock()
 	gone := make(map[string]bool)
-	touched := make(map[*part]bool)
+	touched := make(map[uint32]bool)
 	var list []string
-	l := ix.looks(ctx, r)
 	for _, id := range ids {
-		if gone[id] {
-			continue
-		}
-		d, err := l.texts.read(ctx, id)
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		in := l.find(&d)
-		if l.err != nil {
-			return nil, l.err
-		}
-		for _, n := range in {
-			gone[id], touched[ix.picture.of(n)] = true, true
-		}
-		if gone[id] {
+		if n, ok := ix.picture.byID[id]; ok && !gone[id] {
+			gone[id], touched[n] = true, true
 			list = append(list, id)
 		}
 	}
-	fresh, err := ix.fresh(l, docs, gone)
+	fresh, err := ix.fresh(docs, gone)
 	if err != nil || len(gone)+len(fresh) == 0 {
 		return nil, err
 	}
@@ -263,68 +230,47 @@ func (ix *Index) replace(ctx context.Context, r storage.Reader, ids []string, do
 	if err != nil {
 		return nil, err
 	}
-	number := ix.picture.appends() + 1
 	if len(gone) == 0 {
-		return ix.grow(ctx, r, ops, newSegment(ix.analysis, fresh, number))
+		return ix.grow(ctx, r, ops, newSegment(ix.analysis, fresh))
 	}
 	drop := func(id string) bool { return gone[id] }
 	// The smallest segments that are touched become one with what is new; all of
 	// them do where there are many.
-	small := ix.picture.keys(0)
-	if len(small) < fanIn[0]-1 {
-		small = slices.DeleteFunc(small, func(n *part) bool { return !touched[n] })
-	}
-	for level := 1; level < levels.Levels; level++ {
-		for _, n := range ix.picture.keys(level) {
-			if !touched[n] {
-				continue
+	many := len(ix.set.Keys(0)) >= fanIn[0]-1
+	var small []*segment
+	var rest []string
+	for _, key := range slices.Sorted(maps.Keys(ix.set.Parts)) {
+		level := levels.Level(key)
+		if !slices.ContainsFunc(ix.set.Parts[key], func(n uint32) bool { return touched[n] }) {
+			if many && level == 0 {
+				rest = append(rest, key)
 			}
-			parts, err := readSegments(ctx, r, []*part{n}, maxMerged)
-			if err != nil {
-				return nil, err
-			}
-			s, err := merge(parts, drop)
-			if err != nil {
-				return nil, corrupt(n.key, err)
-			}
-			ops = ix.put(n.remove(ops), s, level)
+			continue
 		}
+		parts, err := readSegments(ctx, r, []string{key}, maxMerged)
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, storage.Remove(key))
+		if level == 0 {
+			small = append(small, parts[0])
+			continue
+		}
+		ops = ix.put(ops, merge(parts, drop))
 	}
-	// First those that are touched: of the others what fits.
-	slices.SortStableFunc(small, func(a, b *part) int { return btoi(touched[b]) - btoi(touched[a]) })
-	parts, err := readSegments(ctx, r, small, maxMerged)
+	more, err := readSegments(ctx, r, rest, maxMerged)
 	if err != nil {
 		return nil, err
 	}
-	if len(parts) < len(small) && touched[small[len(parts)]] {
-		return nil, errors.New("replace: the documents that go are in too many segments: delete fewer at once")
+	for _, key := range rest[:len(more)] {
+		ops = append(ops, storage.Remove(key))
 	}
-	for _, n := range small[:len(parts)] {
-		ops = n.remove(ops)
+	small = append(small, more...)
+	s := newSegment(ix.analysis, fresh)
+	if len(small) > 0 {
+		s = merge(append([]*segment{merge(small, drop)}, s), nil)
 	}
-	s := newSegment(ix.analysis, fresh, number)
-	if len(parts) > 0 {
-		if s, err = mergeWithout(parts, drop, s); err != nil {
-			return nil, corrupt(small[0].key, err)
-		}
-	}
-	return ix.set.Mark(ix.put(ops, s, min(s.level(), 1))), nil
-}
-
-// mergeWithout merges segments without what drop tells, and then one more.
-func mergeWithout(list []*segment, drop func(id string) bool, last *segment) (*segment, error) {
-	s, err := merge(list, drop)
-	if err != nil {
-		return nil, err
-	}
-	return merge([]*segment{s, last}, nil)
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+	return ix.set.Mark(ix.put(ops, s)), nil
 }
 
 // Has tells whether the index has a document.
@@ -333,16 +279,8 @@ func (ix *Index) Has(ctx context.Context, r storage.Reader, id string) (bool, er
 		return false, err
 	}
 	defer ix.set.RUnlock()
-	l := ix.looks(ctx, r)
-	d, err := l.texts.read(ctx, id)
-	if errors.Is(err, storage.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	in := l.find(&d)
-	return len(in) > 0, l.err
+	_, ok := ix.picture.byID[id]
+	return ok, nil
 }
 
 // IDs returns the IDs of all documents, in no order.
@@ -351,70 +289,32 @@ func (ix *Index) IDs(ctx context.Context, r storage.Reader) ([]string, error) {
 		return nil, err
 	}
 	defer ix.set.RUnlock()
-	var list []string
-	l := ix.looks(ctx, r)
-	for _, n := range ix.picture.parts {
-		for i := range uint32(n.docs) {
-			if ix.picture.columns.flags[n.base+i]&flagGone == 0 {
-				list = append(list, l.id(n.base+i))
-			}
-		}
-		if l.err != nil {
-			return nil, l.err
-		}
-	}
-	return list, nil
+	return slices.Collect(maps.Keys(ix.picture.byID)), nil
 }
 
 // maxMerged is how many bytes of segments become one: half of what a batch
 // holds, beside what else is in it.
 const maxMerged = storage.MaxBatchBytes / 2
 
-// readSegments reads segments of at most limit bytes, and maxRemoved records,
-// together, or the first.
-func readSegments(ctx context.Context, r storage.Reader, parts []*part, limit int) ([]*segment, error) {
+// readSegments reads segments of at most limit bytes together, or the first.
+func readSegments(ctx context.Context, r storage.Reader, keys []string, limit int) ([]*segment, error) {
 	var list []*segment
-	size, records := 0, 0
-	for _, n := range parts {
-		size += n.size
-		records += 1 + n.blocks()
-		if (size > limit || records > maxRemoved) && len(list) > 0 {
-			break
-		}
-		value, err := r.Get(ctx, n.key)
+	size := 0
+	for _, key := range keys {
+		value, err := r.Get(ctx, key)
 		if err != nil {
 			return nil, fmt.Errorf("read index: %w", err)
 		}
-		s, err := readSegment(ctx, r, n.key, value)
+		if size += len(value); size > limit && len(list) > 0 {
+			break
+		}
+		s, err := decodeSegment(value)
 		if err != nil {
-			return nil, err
+			return nil, corrupt(key, err)
 		}
 		list = append(list, s)
 	}
 	return list, nil
-}
-
-// blocks returns how many records the part has beside its first.
-func (n *part) blocks() int {
-	if !n.large() {
-		return 0
-	}
-	return len(n.ids) + len(n.terms)
-}
-
-// remove adds to ops those that remove a part's records.
-func (n *part) remove(ops []storage.Op) []storage.Op {
-	ops = append(ops, storage.Remove(n.key))
-	if n.blocks() == 0 {
-		return ops
-	}
-	for i := range n.ids {
-		ops = append(ops, storage.Remove(blockKey(n.key, "i", i)))
-	}
-	for i := range n.terms {
-		ops = append(ops, storage.Remove(blockKey(n.key, "t", i)))
-	}
-	return ops
 }
 
 func corrupt(key string, err error) error {

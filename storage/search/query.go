@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -44,8 +43,6 @@ type Filter struct {
 	// Exclude tells documents that are not wanted by ID, such as those that are
 	// in the prompt already. Their words still count for their neighbours.
 	Exclude func(id string) bool
-	// ExcludeFrom says that Exclude need not be asked about what is older.
-	ExcludeFrom time.Time
 }
 
 // Hit is a document that was found.
@@ -102,10 +99,11 @@ func (ix *Index) Search(ctx context.Context, r storage.Reader, q Query) (Result,
 	if q.Rank != nil {
 		want = max(want, ranked)
 	}
-	found, res, err := ix.look(ctx, r, &q, want)
-	if err != nil {
+	if err := ix.set.View(ctx, r); err != nil {
 		return Result{}, err
 	}
+	found, res := ix.find(&q, want)
+	ix.set.RUnlock()
 	texts := shelf{r: r, bundled: ix.bundled}
 	for _, f := range found {
 		h := Hit{Score: f.score, Parts: f.parts}
@@ -134,22 +132,6 @@ func (ix *Index) Search(ctx context.Context, r storage.Reader, q Query) (Result,
 	}
 	res.Hits = res.Hits[:min(len(res.Hits), q.Limit)]
 	return res, nil
-}
-
-// look finds documents. A writer may take away what it reads, by a merge: then it
-// begins again.
-func (ix *Index) look(ctx context.Context, r storage.Reader, q *Query, want int) (list []found, res Result, err error) {
-	for range 8 {
-		if err = ix.set.View(ctx, r); err != nil {
-			return nil, Result{}, err
-		}
-		list, res, err = ix.find(ix.looks(ctx, r), q, want)
-		ix.set.RUnlock()
-		if !errors.Is(err, storage.ErrNotFound) {
-			break
-		}
-	}
-	return list, res, err
 }
 
 // rerank calls Rank, and takes of its answer what it was given, once.
@@ -182,33 +164,29 @@ func (f *Filter) narrows() bool {
 	return len(f.Sessions)+len(f.Speakers)+len(f.Types)+len(f.Layers)+len(f.Scopes) > 0 || !f.From.IsZero() || !f.To.IsZero()
 }
 
-// admits returns a test of documents by number, nil if all pass, which does not
-// ask Exclude.
+// admits returns a test of documents by number, nil if all pass.
 func (f *Filter) admits(p *picture) func(n uint32) bool {
 	var tests []func(n uint32) bool
-	c := &p.columns
-	if len(f.Sessions) > 0 {
+	for label, texts := range [entryLabels][]string{f.Sessions, f.Speakers, f.Types, f.Layers, f.Scopes} {
+		if len(texts) == 0 {
+			continue
+		}
 		wanted := make(map[uint32]bool)
-		for _, t := range f.Sessions {
-			if n, ok := p.sessionOf[t]; ok {
+		for _, t := range texts {
+			if n, ok := p.names.of[t]; ok {
 				wanted[n] = true
 			}
 		}
-		tests = append(tests, func(n uint32) bool { return wanted[c.sessions[n]] })
-	}
-	if len(f.Speakers)+len(f.Types)+len(f.Layers)+len(f.Scopes) > 0 {
-		wanted := make([]bool, len(p.casts))
-		has := func(list []string, text string) bool { return len(list) == 0 || slices.Contains(list, text) }
-		for n, d := range p.casts {
-			wanted[n] = has(f.Speakers, d.speaker) && has(f.Types, d.kind) && has(f.Layers, d.layer) && has(f.Scopes, d.scope)
-		}
-		tests = append(tests, func(n uint32) bool { return wanted[c.casts[n]] })
+		tests = append(tests, func(n uint32) bool { return wanted[p.labels[label][n]] })
 	}
 	if from := f.From; !from.IsZero() {
-		tests = append(tests, func(n uint32) bool { return c.flags[n]&flagTimed != 0 && c.times[n] >= from.UnixMilli() })
+		tests = append(tests, func(n uint32) bool { return p.flags[n]&flagTimed != 0 && p.times[n] >= from.UnixMilli() })
 	}
 	if to := f.To; !to.IsZero() {
-		tests = append(tests, func(n uint32) bool { return c.flags[n]&flagTimed != 0 && c.times[n] < to.UnixMilli() })
+		tests = append(tests, func(n uint32) bool { return p.flags[n]&flagTimed != 0 && p.times[n] < to.UnixMilli() })
+	}
+	if f.Exclude != nil {
+		tests = append(tests, func(n uint32) bool { return !f.Exclude(p.ids[n]) })
 	}
 	if len(tests) == 0 {
 		return nil
@@ -221,16 +199,4 @@ func (f *Filter) admits(p *picture) func(n uint32) bool {
 		}
 		return true
 	}
-}
-
-// excludes returns Exclude by number; nil if nothing is excluded.
-func (f *Filter) excludes(l *look) func(n uint32) bool {
-	if f.Exclude == nil {
-		return nil
-	}
-	from := int64(math.MinInt64)
-	if !f.ExcludeFrom.IsZero() {
-		from = f.ExcludeFrom.UnixMilli()
-	}
-	return func(n uint32) bool { return l.p.columns.times[n] >= from && f.Exclude(l.id(n)) }
 }

@@ -27,7 +27,7 @@ const maxTerms = 32
 // ask takes a query apart. The words of a speaker's name are no terms, unless
 // nothing else is left; those of a date help, as what a text says, but are not
 // missed there.
-func (ix *Index) ask(l *look, text string) question {
+func (ix *Index) ask(text string) question {
 	var q question
 	list := slices.Collect(words(text))
 	q.when = asksWhen(list)
@@ -44,7 +44,7 @@ func (ix *Index) ask(l *look, text string) question {
 			q.terms, q.speakers = ix.terms(list, make([]bool, len(list)), false), nil
 		}
 	}
-	q.joined = ix.compounds(l, list, q.terms)
+	q.joined = ix.compounds(list, q.terms)
 	for i, w := range list {
 		if t := ix.analysis.term(w.text); dated[i] && !slices.Contains(q.terms, t) && !slices.Contains(q.joined, t) {
 			q.joined = append(q.joined, t)
@@ -72,11 +72,11 @@ func (ix *Index) terms(list []word, done []bool, lean bool) []string {
 
 // compounds returns the terms that the index has for two neighbours of a query
 // as one word: "road trip" finds "roadtrip".
-func (ix *Index) compounds(l *look, list []word, terms []string) []string {
+func (ix *Index) compounds(list []word, terms []string) []string {
 	var joined []string
 	for i := range len(list) - 1 {
 		t := ix.analysis.rareTerm(list[i].text + list[i+1].text)
-		if !slices.Contains(terms, t) && !slices.Contains(joined, t) && len(joined) < maxTerms && len(l.list(t)) > 0 {
+		if ix.picture.list(t) != nil && !slices.Contains(terms, t) && !slices.Contains(joined, t) && len(joined) < maxTerms {
 			joined = append(joined, t)
 		}
 	}
@@ -88,7 +88,7 @@ func (ix *Index) compounds(l *look, list []word, terms []string) []string {
 func (p *picture) speakersIn(list []word, a *analysis, named []bool) []uint32 {
 	var speakers []uint32
 	capitals := slices.ContainsFunc(list, func(w word) bool { return w.capital })
-	for n, first := range p.spoken {
+	for n, first := range p.speakers {
 		for i, w := range list {
 			// "Will she" is no name, and in a query with capitals nor is "will".
 			if w.text != first[0] || capitals && !w.capital || a.stop(w.text) && (i == 0 || !w.capital) {

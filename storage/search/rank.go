@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 )
 
 // Ranking is what relevance is made of. A zero field means its default, and a
@@ -89,7 +88,7 @@ func (ix *Index) take() *scratch {
 	if s == nil {
 		s = new(scratch)
 	}
-	if n := len(ix.picture.columns.lengths); len(s.words) < n {
+	if n := len(ix.picture.ids); len(s.words) < n {
 		s.words = make([]float32, n+n/4)
 	}
 	if len(s.marks) < len(s.words) {
@@ -123,29 +122,23 @@ const wide = 1000
 
 // find returns at most want documents, best first, and what there is to say if
 // there are none. Under the index's lock.
-func (ix *Index) find(l *look, q *Query, want int) ([]found, Result, error) {
+func (ix *Index) find(q *Query, want int) ([]found, Result) {
 	p, rk := ix.picture, &ix.ranking
 	if p.live == 0 {
-		return nil, Result{Note: "the index is empty"}, nil
+		return nil, Result{Note: "the index is empty"}
 	}
-	ask := ix.ask(l, q.Text)
-	ask.similar = l.similar(q.Similar)
-	if l.err != nil {
-		return nil, Result{}, l.err
-	}
+	ask := ix.ask(q.Text)
+	ask.similar = p.similar(q.Similar)
 	if len(ask.terms)+len(ask.dates)+len(ask.similar) == 0 {
-		return nil, Result{Note: "the query has no words to search for"}, nil
+		return nil, Result{Note: "the query has no words to search for"}
 	}
 	s := ix.take()
 	defer ix.give(s)
-	ix.score(l, s, &ask)
-	res := Result{Evidence: ix.collect(l, s, &ask, q, want)}
-	if l.err != nil {
-		return nil, Result{}, l.err
-	}
+	ix.score(s, &ask)
+	res := Result{Evidence: ix.collect(s, &ask, q, want)}
 	if len(s.list) == 0 {
 		res.Note = "nothing shares a word with the query"
-		return nil, res, nil
+		return nil, res
 	}
 	limit := rk.Floor
 	if q.Floor != 0 {
@@ -153,7 +146,7 @@ func (ix *Index) find(l *look, q *Query, want int) ([]found, Result, error) {
 	}
 	if res.Evidence < limit {
 		res.Note = fmt.Sprintf("the best of %d documents has %.2f of what the query asks for, below %.2f", p.live, res.Evidence, limit)
-		return nil, res, nil
+		return nil, res
 	}
 	if i := slices.IndexFunc(s.list, func(c candidate) bool { return c.score < q.Cut*s.list[0].score }); i >= 0 {
 		s.list = s.list[:i]
@@ -162,41 +155,24 @@ func (ix *Index) find(l *look, q *Query, want int) ([]found, Result, error) {
 	for i := range list {
 		f := &list[i]
 		f.number, f.score = s.list[i].number, s.list[i].score
-		f.id, f.parts = l.id(f.number), ix.parts(l, s, &ask, f.number)
-		for n, k := f.number, 0; k < q.Around; k++ {
-			before := l.previous(n)
-			if before < 0 {
-				break
-			}
-			n = uint32(before)
-			f.before = append(f.before, l.id(n))
+		f.id, f.parts = p.ids[f.number], ix.parts(s, &ask, f.number)
+		for n, k := p.previous[f.number], 0; n >= 0 && k < q.Around; n, k = p.previous[n], k+1 {
+			f.before = append(f.before, p.ids[n])
 		}
 		slices.Reverse(f.before)
-		for n, k := f.number, 0; k < q.Around; k++ {
-			after := l.next(n)
-			if after < 0 {
-				break
-			}
-			n = uint32(after)
-			f.after = append(f.after, l.id(n))
+		for n, k := p.next[f.number], 0; n >= 0 && k < q.Around; n, k = p.next[n], k+1 {
+			f.after = append(f.after, p.ids[n])
 		}
 	}
-	return list, res, l.err
+	return list, res
 }
 
 // similar returns the cosines that are above 0, of documents that are there.
-func (l *look) similar(cosines map[string]float64) map[uint32]similar {
+func (p *picture) similar(cosines map[string]float64) map[uint32]similar {
 	all := make(map[uint32]similar, len(cosines))
 	lowest, highest := math.Inf(1), 0.0
 	for id, c := range cosines {
-		if c <= 0 {
-			continue
-		}
-		n, ok := l.number(id)
-		if l.err != nil {
-			return nil
-		}
-		if ok {
+		if n, ok := p.byID[id]; ok && c > 0 {
 			all[n] = similar{cosine: c}
 			lowest, highest = min(lowest, c), max(highest, c)
 		}
@@ -212,16 +188,19 @@ func (l *look) similar(cosines map[string]float64) map[uint32]similar {
 
 // score gives every document the score of its words, every session that of its
 // documents together, and every document that of its date.
-func (ix *Index) score(l *look, s *scratch, ask *question) {
+func (ix *Index) score(s *scratch, ask *question) {
 	p, rk := ix.picture, &ix.ranking
-	flags, lengths, sessions := p.columns.flags, p.columns.lengths, p.columns.sessions
 	all := 0.0
 	for _, term := range ask.terms {
-		all += ix.idf(len(l.list(term)))
+		all += ix.idf(len(p.list(term)))
 	}
 	dated := make([]int, len(ask.dates))
 	for i, w := range ask.dates {
-		p.dates(w, func(uint32) { dated[i]++ })
+		for _, d := range p.dates {
+			if w.match(d) {
+				dated[i]++
+			}
+		}
 		if dated[i] > 0 {
 			all += ix.idf(dated[i])
 		}
@@ -232,20 +211,21 @@ func (ix *Index) score(l *look, s *scratch, ask *question) {
 	for i := range discount {
 		discount[i] = float32(rk.K1 * (1 - rk.B + rk.B*float64(i)/average))
 	}
+	sessionsOf := p.labels[labelSession]
 	for _, term := range slices.Concat(ask.terms, ask.joined) {
-		list := l.list(term)
+		list := p.list(term)
 		gain := float32(ix.idf(len(list)) * (rk.K1 + 1) / all)
 		for _, o := range list {
 			n, count := o>>8, float32(o&0xff)
-			if flags[n]&flagGone != 0 {
+			if p.refs[n] == 0 {
 				continue
 			}
 			if s.words[n] == 0 {
 				s.touched = append(s.touched, n)
 			}
-			s.words[n] += gain * count / (count + discount[lengths[n]])
+			s.words[n] += gain * count / (count + discount[p.lengths[n]])
 			if rk.Session > 0 {
-				at := sessions[n]
+				at := sessionsOf[n]
 				if s.counts[at] == 0 {
 					s.seen = append(s.seen, at)
 				}
@@ -259,10 +239,14 @@ func (ix *Index) score(l *look, s *scratch, ask *question) {
 			continue
 		}
 		if s.dates == nil {
-			s.dates = make([]float32, len(lengths))
+			s.dates = make([]float32, len(p.ids))
 		}
 		gain := float32(ix.idf(dated[i]) / all)
-		p.dates(w, func(n uint32) { s.dates[n] += gain })
+		for n, d := range p.dates {
+			if w.match(d) {
+				s.dates[n] += gain
+			}
+		}
 	}
 	if s.dates != nil && len(s.touched) == 0 {
 		for n, d := range s.dates {
@@ -280,7 +264,7 @@ func (ix *Index) scoreSessions(s *scratch, gain float32) {
 	for _, at := range s.seen {
 		count := float64(s.counts[at])
 		s.counts[at] = 0
-		if at == 0 {
+		if p.names.text[at] == "" {
 			continue
 		}
 		if s.sessions[at] == 0 {
@@ -297,44 +281,36 @@ func (ix *Index) idf(n int) float64 {
 	return math.Log(1 + (max(float64(ix.picture.live-n), 0)+0.5)/(float64(n)+0.5))
 }
 
-// dates calls f for the documents that have a date.
-func (p *picture) dates(w dateWord, f func(n uint32)) {
-	const day = 24 * 60 * 60 * 1000
-	last, match := int64(math.MinInt64), false
-	for n, t := range p.columns.times {
-		if p.columns.flags[n]&(flagTimed|flagGone) != flagTimed {
-			continue
-		}
-		if d := t / day; d != last || t < 0 {
-			last, match = d, w.match(dateOf(time.UnixMilli(t)))
-		}
-		if match {
-			f(uint32(n))
-		}
+// list returns the postings of a term.
+func (p *picture) list(term string) []uint32 {
+	at, ok := p.terms[term]
+	if !ok {
+		return nil
 	}
+	return p.postings[at]
 }
 
 // collect lists the best of the documents that may be what is wanted: those
 // with words of the query, and their neighbours, and those of the best sessions,
 // the newest of them if there are many. It returns the most evidence
 // that there is for one.
-func (ix *Index) collect(l *look, s *scratch, ask *question, q *Query, want int) (evidence float64) {
+func (ix *Index) collect(s *scratch, ask *question, q *Query, want int) (evidence float64) {
 	p, rk := ix.picture, &ix.ranking
-	admits, excludes := q.Filter.admits(p), q.Filter.excludes(l)
+	admits := q.Filter.admits(p)
 	least := s.least()
 	if q.Filter.narrows() {
 		least = 0
 	}
 	best := 0.0 // without cosines
 	consider := func(n uint32) {
-		if s.marks[n] == s.search || l.flags[n]&flagGone != 0 {
+		if s.marks[n] == s.search || p.refs[n] == 0 {
 			return
 		}
 		s.marks[n] = s.search
-		if admits != nil && !admits(n) || excludes != nil && excludes(n) {
+		if admits != nil && !admits(n) {
 			return
 		}
-		parts := ix.parts(l, s, ask, n)
+		parts := ix.parts(s, ask, n)
 		score := parts.sum()
 		evidence = max(evidence, score-parts.Speaker-parts.When)
 		best = max(best, score)
@@ -350,7 +326,7 @@ func (ix *Index) collect(l *look, s *scratch, ask *question, q *Query, want int)
 			}
 			consider(n)
 			if near {
-				for _, m := range [...]int32{l.previous(n), l.next(n)} {
+				for _, m := range [...]int32{p.previous[n], p.next[n]} {
 					if m >= 0 {
 						consider(uint32(m))
 					}
@@ -363,16 +339,16 @@ func (ix *Index) collect(l *look, s *scratch, ask *question, q *Query, want int)
 	}
 	room := wide
 	for _, at := range s.best() {
-		for n := l.newest(&p.sessions[at]); n >= 0 && room > 0; n = l.previous(uint32(n)) {
+		for n := p.sessions[at].last; n >= 0 && room > 0; n = p.previous[n] {
 			consider(uint32(n))
 			room--
 		}
 	}
 	ask.scale = rk.Similar * cmp.Or(best, 1)
 	for n, c := range ask.similar {
-		if l.flags[n]&flagGone == 0 && (admits == nil || admits(n)) && (excludes == nil || !excludes(n)) {
+		if p.refs[n] > 0 && (admits == nil || admits(n)) {
 			evidence = max(evidence, rk.Similar*c.cosine)
-			parts := ix.parts(l, s, ask, n)
+			parts := ix.parts(s, ask, n)
 			s.offer(p, candidate{parts.sum(), n}, want)
 		}
 	}
@@ -402,7 +378,7 @@ func (s *scratch) offer(p *picture, c candidate, want int) {
 		return
 	}
 	at, _ := slices.BinarySearchFunc(s.list, c, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), p.newer(b.number, a.number))
+		return cmp.Or(cmp.Compare(b.score, a.score), p.order(b.number, a.number))
 	})
 	if at == want {
 		return
@@ -434,39 +410,38 @@ func (s *scratch) least() float32 {
 }
 
 // parts returns what a document's score is made of.
-func (ix *Index) parts(l *look, s *scratch, ask *question, n uint32) Parts {
+func (ix *Index) parts(s *scratch, ask *question, n uint32) Parts {
 	p, rk := ix.picture, &ix.ranking
-	c := &p.columns
 	at := func(n int32) float64 {
 		if n < 0 {
 			return 0
 		}
 		return float64(s.words[n])
 	}
-	before, after := l.previous(n), l.next(n)
+	before, after := p.previous[n], p.next[n]
 	parts := Parts{
 		Words:      float64(s.words[n]),
-		Session:    rk.Session * float64(s.sessions[c.sessions[n]]),
+		Session:    rk.Session * float64(s.sessions[p.labels[labelSession][n]]),
 		Neighbours: rk.Previous*at(before) + rk.Next*at(after),
 	}
-	if before >= 0 && l.flags[before]&flagQuestion != 0 {
+	if before >= 0 && p.flags[before]&flagQuestion != 0 {
 		parts.Answer = rk.Answer * at(before)
 	}
 	if rk.Far > 0 {
 		if before >= 0 {
-			parts.Far += rk.Far * at(l.previous(uint32(before)))
+			parts.Far += rk.Far * at(p.previous[before])
 		}
 		if after >= 0 {
-			parts.Far += rk.Far / 2 * at(l.next(uint32(after)))
+			parts.Far += rk.Far / 2 * at(p.next[after])
 		}
 	}
-	if len(ask.speakers) > 0 && slices.Contains(ask.speakers, p.speakerOf[c.casts[n]]) {
+	if slices.Contains(ask.speakers, p.labels[labelSpeaker][n]) {
 		parts.Speaker = rk.Speaker
 	}
 	if s.dates != nil {
 		parts.Date = rk.Date * float64(s.dates[n])
 	}
-	if ask.when && l.flags[n]&flagTime != 0 {
+	if ask.when && p.flags[n]&flagTime != 0 {
 		parts.When = rk.When
 	}
 	parts.Similar = ask.scale * ask.similar[n].part

@@ -109,7 +109,6 @@ func (ix *Index) segment(entries []entry) *segment {
 const (
 	target   = 1 << 20 // bytes of vectors that make a segment of the highest level
 	mostRows = 1024    // or so many vectors, if these are less
-	topLevel = 2       // level
 	// grace is how long a deletion is kept at least, in seconds: longer than
 	// any writer takes from reading the index to applying its operations.
 	grace = 24 * 60 * 60
@@ -132,7 +131,7 @@ func (ix *Index) full(level int) int {
 // level returns where a segment of a weight belongs.
 func (ix *Index) level(weight int) int {
 	level := 0
-	for level < topLevel && weight >= ix.full(level) {
+	for level < levels.Levels-1 && weight >= ix.full(level) {
 		level++
 	}
 	return level
@@ -144,7 +143,7 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 	level := ix.level(s.weight())
 	before := time.Now().Unix() - grace
 	merged := false
-	for level < topLevel {
+	for level < levels.Levels-1 {
 		keys, weight := ix.keys(level)
 		if len(keys)+1 < ix.fanIn() && weight+s.weight() < ix.full(level) {
 			break
@@ -200,7 +199,7 @@ func (ix *Index) keys(level int) (keys []string, weight int) {
 func (ix *Index) wasteful() string {
 	worst, most := "", 0
 	for key, l := range ix.set.Parts {
-		if levels.Level(key) == topLevel && 2*l.dead > l.vectors && (l.dead > most || l.dead == most && key < worst) {
+		if levels.Level(key) == levels.Levels-1 && 2*l.dead > l.vectors && (l.dead > most || l.dead == most && key < worst) {
 			worst, most = key, l.dead
 		}
 	}

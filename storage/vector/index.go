@@ -58,13 +58,10 @@ func New(model string, dim int) (*Index, error) {
 	}
 	ix := &Index{model: model, dim: dim, rotation: newRotation(dim)}
 	ix.set = levels.Set[*part]{
-		Name: "vectors",
-		Load: ix.load,
-		Drop: func(p *part) { ix.picture.unload(p) },
-		Ready: func(context.Context, storage.Reader) (bool, error) {
-			ix.picture.settle()
-			return !ix.picture.stale, nil
-		},
+		Name:  "vectors",
+		Load:  ix.load,
+		Drop:  func(p *part) { ix.picture.unload(p) },
+		Ready: func() bool { ix.picture.settle(); return !ix.picture.stale },
 		Reset: func() { ix.picture = newPicture(ix.dim) },
 	}
 	return ix, nil

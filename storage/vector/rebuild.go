@@ -110,14 +110,14 @@ func (ix *Index) groups(ctx context.Context, r storage.Reader) ([][]string, erro
 	defer ix.set.RUnlock()
 	var groups [][]string
 	weight := 0
-	for level := range topLevel + 1 {
+	for level := range levels.Levels {
 		keys, _ := ix.keys(level)
 		for _, key := range keys {
 			l := ix.set.Parts[key]
-			if l.dead+l.deletions == 0 && level == topLevel {
+			if l.dead+l.deletions == 0 && level == levels.Levels-1 {
 				continue
 			}
-			if groups == nil || weight+l.weight > ix.full(topLevel) {
+			if groups == nil || weight+l.weight > ix.full(levels.Levels-1) {
 				groups, weight = append(groups, nil), 0
 			}
 			weight += l.weight
@@ -149,5 +149,5 @@ func (ix *Index) rewritten(ctx context.Context, r storage.Reader, keys []string)
 	for _, key := range keys {
 		ops = append(ops, storage.Remove(key))
 	}
-	return ix.set.Mark(ix.put(ops, ix.merge(parts, math.MaxInt64), topLevel)), nil
+	return ix.set.Mark(ix.put(ops, ix.merge(parts, math.MaxInt64), levels.Levels-1)), nil
 }
