@@ -30,8 +30,8 @@
 // three more. Twenty small keys at places of their own are thirty to forty pages,
 // whatever their size: keys that are written together should stand together, for
 // example behind a time. To set the value that a key has writes none of them. A
-// value of more than 2,016 bytes is kept apart: a change of a neighbour does not
-// write it again, and setting it takes its own size in pages and three or four more.
+// record of more than 996 bytes, or a document of more than 2,016, is kept apart: a change
+// of a neighbour does not write it again, and setting it takes its own size in pages and three or four more.
 //
 // Writes of one moment share a commit and its syncs. A commit of 15 documents
 // of 1 KiB with random keys costs bbolt three to four times what one of them

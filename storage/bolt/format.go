@@ -19,8 +19,9 @@ import (
 //	pieces   number, 8 bytes, big-endian → piece of a value
 //	index    entry of package engine → nothing
 //
-// A value of more than 2,016 bytes is cut into pieces of as many, the last one
-// shorter. They have numbers that follow each other. In the value's place the frame has
+// A record of more than 996 bytes and a document of more than 2,016 are cut into
+// pieces of 996, the last one shorter; older programs cut both at 2,016, and any size
+// is read. They have numbers that follow each other. In the value's place the frame has
 //
 //	first piece   8 bytes, big-endian
 //	pieces        4 bytes, big-endian: how many

@@ -21,10 +21,12 @@ import (
 
 const (
 	// pieceBytes is the size of all pieces of a value but the last, and of the
-	// largest value that is not cut. Two fill a leaf of 4 KiB: a page has a head
-	// of 16 bytes, and each item one of 16 and a key of 8. bbolt puts two into a
-	// leaf at least.
-	pieceBytes = (4096-16)/2 - (16 + 8)
+	// largest record that is not cut. Four fill a leaf of 4 KiB: a page has a head
+	// of 16 bytes, and each item one of 16 and a key of 8.
+	pieceBytes = (4096-16)/4 - (16 + 8)
+	// mostDocument is the size of the largest document that is not cut: documents
+	// are read by the thousand, one beside the other.
+	mostDocument = (4096-16)/2 - (16 + 8)
 
 	// inPieces marks the sequence number of a frame with a reference.
 	inPieces = 1 << 63
@@ -69,7 +71,11 @@ func refer(key string, frame []byte) (r reference, ok bool) {
 
 // seal makes the frame of a value, and puts its pieces where they belong.
 func (w *writer) seal(key string, seq uint64, value []byte) ([]byte, error) {
-	if len(value) <= pieceBytes {
+	most := pieceBytes
+	if storage.IsDocument(key) {
+		most = mostDocument
+	}
+	if len(value) <= most {
 		return engine.Seal(key, seq, value), nil
 	}
 	if w.pieces == nil {

@@ -20,8 +20,11 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// pieceBytes is as format.go says.
-const pieceBytes = 2016
+// pieceBytes and mostDocument are as format.go says.
+const (
+	pieceBytes   = 996
+	mostDocument = 2016
+)
 
 // noise returns n bytes that nothing compresses and nothing else has.
 func noise(rng *rand.ChaCha8, n int) []byte {
@@ -67,7 +70,7 @@ func TestLargeValues(t *testing.T) {
 	r := rand.New(rng)
 	sizes := []int{
 		0, 1, pieceBytes - 1, pieceBytes, pieceBytes + 1, 2*pieceBytes - 1, 2 * pieceBytes, 2*pieceBytes + 1,
-		7 * pieceBytes, 30_000, 300_000,
+		mostDocument, mostDocument + 1, 7 * pieceBytes, 30_000, 300_000,
 	}
 	want := make(map[string][]byte)
 	set := func(key string, value []byte) storage.Op {
@@ -223,7 +226,7 @@ func TestDamagedPieces(t *testing.T) {
 		damage func(data, pieces *bbolt.Bucket) error
 		reads  bool // the value is whole for all that
 	}{
-		{"flipped bit", func(_, pieces *bbolt.Bucket) error { return flip(pieces, b[2], 1000) }, false},
+		{"flipped bit", func(_, pieces *bbolt.Bucket) error { return flip(pieces, b[2], pieceBytes/2) }, false},
 		{"first piece missing", func(_, pieces *bbolt.Bucket) error { return pieces.Delete(b[0]) }, false},
 		{"last piece missing", func(_, pieces *bbolt.Bucket) error { return pieces.Delete(b[5]) }, false},
 		{"piece missing", func(_, pieces *bbolt.Bucket) error { return pieces.Delete(b[3]) }, false},
