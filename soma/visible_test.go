@@ -106,7 +106,7 @@ func TestBesideABatch(t *testing.T) {
 				_, err := w.As(anna).Forget(w.Context(), "canon-old", "it names a customer")
 				return err
 			},
-			0,
+			16,
 		},
 		"a search looks at what is edited": {
 			func(ctx context.Context, s *soma.Store) error {
@@ -122,7 +122,7 @@ func TestBesideABatch(t *testing.T) {
 				}
 				return nil
 			},
-			12,
+			16,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
