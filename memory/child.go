@@ -243,12 +243,17 @@ func (r *Run) merge(ctx context.Context, traced bool, child *Run) error {
 
 // endChildren ends the children that have not ended, the youngest first.
 func (r *Run) endChildren(ctx context.Context) error {
+	return r.eachChild(func(c *Run) error { return c.End(ctx, Aborted) })
+}
+
+// eachChild calls f for the children that have not ended, the youngest first.
+func (r *Run) eachChild(f func(*Run) error) error {
 	r.mu.Lock()
 	children := slices.Clone(r.children)
 	r.mu.Unlock()
 	var errs []error
 	for _, c := range slices.Backward(children) {
-		errs = append(errs, c.End(ctx, Aborted))
+		errs = append(errs, f(c))
 	}
 	return errors.Join(errs...)
 }

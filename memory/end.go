@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/stratamem/strata/storage"
@@ -28,13 +27,7 @@ func (r *Run) End(ctx context.Context, outcome Outcome) (err error) {
 		return fmt.Errorf("end execution: outcome %q is none of success, failure, aborted", outcome)
 	}
 	ctx = context.WithoutCancel(ctx)
-	r.mu.Lock()
-	r.over = true
-	r.mu.Unlock()
-	r.cancel()
-	if err := take(ctx, r.work); err != nil {
-		return err
-	}
+	r.halt()
 	defer func() { <-r.work }()
 	if r.isSealed() {
 		return nil
@@ -62,29 +55,30 @@ func (r *Run) End(ctx context.Context, outcome Outcome) (err error) {
 // that has ended, or to end one that is discarded, does nothing.
 func (r *Run) Discard(ctx context.Context) (err error) {
 	ctx = context.WithoutCancel(ctx)
-	r.mu.Lock()
-	r.over = true
-	children := slices.Clone(r.children)
-	r.mu.Unlock()
-	r.cancel()
-	if err := take(ctx, r.work); err != nil {
-		return err
-	}
+	r.halt()
 	defer func() { <-r.work }()
 	if r.isSealed() {
 		return nil
 	}
 	ctx, span, traced := r.m.tracing.phase(ctx, "end", r)
 	defer endSpan(r, span, &err)
-	for _, c := range slices.Backward(children) {
-		err = errors.Join(err, c.Discard(ctx))
-	}
+	err = r.eachChild(func(c *Run) error { return c.Discard(ctx) })
 	r.leave()
 	r.mu.Lock()
 	r.sealed = true
 	r.mu.Unlock()
 	r.dispose(ctx, traced)
 	return err
+}
+
+// halt lets nothing new begin, cancels what is at work and waits for it. The run is
+// the caller's until it takes a token from r.work.
+func (r *Run) halt() {
+	r.mu.Lock()
+	r.over = true
+	r.mu.Unlock()
+	r.cancel()
+	r.work <- struct{}{}
 }
 
 // leave takes the run out of the account of those that have not ended.
