@@ -135,7 +135,7 @@ func itemKey(x *memory.Execution, it *projection.Item, at int) string {
 }
 
 // shown are the items that are in the prompt already. What itemKey says of one is
-// computed only where its time is that of what is asked for.
+// computed when its time is first that of what is asked for. It is one goroutine's.
 type shown struct {
 	x      *memory.Execution
 	items  []projection.Item
@@ -143,16 +143,18 @@ type shown struct {
 	oldest string    // the first of times as timeKey has it
 }
 
-// shownAt is the time of an item, as timeKey has it, and its index.
+// shownAt is the time of an item, as timeKey has it, its index, and what itemKey says
+// of it, "" until that was wanted.
 type shownAt struct {
 	time  int64
 	index int
+	key   string
 }
 
 func shownIn(in *memory.RecallInput[struct{}]) *shown {
 	s := &shown{x: in.Execution, items: in.Shown, times: make([]shownAt, len(in.Shown))}
 	for i := range s.items {
-		s.times[i] = shownAt{keyTime(s.items[i].Time), i}
+		s.times[i] = shownAt{time: keyTime(s.items[i].Time), index: i}
 	}
 	slices.SortStableFunc(s.times, func(a, b shownAt) int { return cmp.Compare(a.time, b.time) })
 	if len(s.times) > 0 {
@@ -173,7 +175,11 @@ func (s *shown) has(item string) bool {
 	}
 	i, _ := slices.BinarySearchFunc(s.times, at, func(t shownAt, at int64) int { return cmp.Compare(t.time, at) })
 	for ; i < len(s.times) && s.times[i].time == at; i++ {
-		if n := s.times[i].index; itemKey(s.x, &s.items[n], n) == item {
+		t := &s.times[i]
+		if t.key == "" {
+			t.key = itemKey(s.x, &s.items[t.index], t.index)
+		}
+		if t.key == item {
 			return true
 		}
 	}

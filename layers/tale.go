@@ -46,7 +46,7 @@ func (t *tale) read(ctx context.Context, in *memory.CompleteInput[episodes], fir
 	}
 	told := func(it *projection.Item) bool {
 		t.tell(it)
-		return max(it.Time.UnixMicro(), 0) == began && itemKey(in.Execution, it, 0) == first
+		return keyTime(it.Time) == began && itemKey(in.Execution, it, 0) == first
 	}
 	for i := range slices.Backward(in.Log) {
 		if told(&in.Log[i]) {
