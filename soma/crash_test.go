@@ -231,20 +231,26 @@ func TestForgetMeanwhile(t *testing.T) {
 				idea := w.proposed("idea", 0.5, "event")
 				idea.Body = "of Zyzzyva"
 				w.create(synthesizer, idea)
-				s, err := soma.Open(w.Context(), &meanwhile{&dying{w.db, math.MaxInt}, c.key, func() { w.check(c.do(w)) }}, &soma.Options{Now: w.now})
-				w.check(err)
-				defer s.Close()
-				if _, err := s.As(anna).Forget(w.Context(), "event", "x"); err != nil {
-					w.Fatal(err)
-				}
-				for key, value := range w.dump() {
-					if strings.Contains(value, "Zyzzyva") {
-						w.Errorf("%s has the text", key)
-					}
-				}
+				w.forgetsEvent(&meanwhile{&dying{w.db, math.MaxInt}, c.key, func() { w.check(c.do(w)) }})
 				w.consistent()
 			})
 		})
+	}
+}
+
+// forgetsEvent forgets the event over an adapter, after which nothing has its text.
+func (w *world) forgetsEvent(db storage.Adapter) {
+	w.Helper()
+	s, err := soma.Open(w.Context(), db, &soma.Options{Now: w.now})
+	w.check(err)
+	defer s.Close()
+	if _, err := s.As(anna).Forget(w.Context(), "event", "x"); err != nil {
+		w.Fatal(err)
+	}
+	for key, value := range w.dump() {
+		if strings.Contains(value, "Zyzzyva") {
+			w.Errorf("%s has the text", key)
+		}
 	}
 }
 
@@ -387,21 +393,11 @@ func TestForgetBesideASearch(t *testing.T) {
 			value = regexp.MustCompile(`"body":"[^"]*"`).ReplaceAll(value, []byte(`"body":"`+text+`"`))
 			w.check(storage.Set(w.Context(), w.db, e.Key(), value))
 		}
-		s, err := soma.Open(w.Context(), &listed{&dying{w.db, math.MaxInt}, func() {
+		w.forgetsEvent(&listed{&dying{w.db, math.MaxInt}, func() {
 			edit("Zyzzyva")
 			w.Store.Close() // so that all is looked at
 			w.ids(w.Query(w.Context(), soma.Query{Text: "nothing"}))
 			edit("as it was made")
-		}}, &soma.Options{Now: w.now})
-		w.check(err)
-		defer s.Close()
-		if _, err := s.As(anna).Forget(w.Context(), "event", "x"); err != nil {
-			w.Fatal(err)
-		}
-		for key, value := range w.dump() {
-			if strings.Contains(value, "Zyzzyva") {
-				w.Errorf("%s has the text", key)
-			}
-		}
+		}})
 	})
 }

@@ -61,16 +61,7 @@ func TestSpellingsOfFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "insight", nfd+".md"), []byte("text\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	db, err := vault.Open(t.Context(), dir, &vault.Options{Adopt: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	s, err := soma.Open(t.Context(), db, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	_, s := openVault(t, dir, &vault.Options{Adopt: true})
 	for _, id := range []string{nfc, nfd, "insight/" + nfc, "insight/" + nfd} {
 		if e, err := s.Read(t.Context(), id); err != nil || e.ID != nfc {
 			t.Error(id, e, err)

@@ -39,16 +39,7 @@ func unpack(t *testing.T, archive string) (dir string) {
 // wikilinks, in the fields of links: all of it holds, and the files stay as they are.
 func TestOlderLinks(t *testing.T) {
 	dir := unpack(t, "testdata/older.txtar")
-	db, err := vault.Open(t.Context(), dir, &vault.Options{Files: []string{soma.GovernancePrefix}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	s, err := soma.Open(t.Context(), db, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	_, s := openVault(t, dir, &vault.Options{Files: []string{soma.GovernancePrefix}})
 	if n, err := s.Sync(t.Context()); n != 7 || err != nil {
 		t.Error(n, err)
 	}

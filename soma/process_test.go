@@ -24,16 +24,7 @@ func TestPromoteChild(t *testing.T) {
 	if dir == "" {
 		t.Skip("it is a part of TestPromoteProcesses")
 	}
-	db, err := vault.Open(t.Context(), dir, &vault.Options{Durability: storage.None})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	s, err := soma.Open(t.Context(), db, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	_, s := openVault(t, dir, &vault.Options{Durability: storage.None})
 	won := 0
 	for i := range promotions {
 		id := fmt.Sprint("idea-", i)

@@ -93,6 +93,22 @@ func (w *world) reopen() {
 	w.open()
 }
 
+// openVault opens the store of entities of a vault, with no clock of a world.
+func openVault(t *testing.T, dir string, opts *vault.Options) (*vault.Store, *soma.Store) {
+	t.Helper()
+	db, err := vault.Open(t.Context(), dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	s, err := soma.Open(t.Context(), db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return db, s
+}
+
 // open opens the store of entities again.
 func (w *world) open() {
 	w.Helper()

@@ -16,16 +16,7 @@ import (
 // its own that was adopted.
 func TestObsidianLinks(t *testing.T) {
 	dir := unpack(t, "../storage/vault/testdata/obsidian.txtar")
-	db, err := vault.Open(t.Context(), dir, &vault.Options{Adopt: true, Taken: soma.Types()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	s, err := soma.Open(t.Context(), db, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	_, s := openVault(t, dir, &vault.Options{Adopt: true, Taken: soma.Types()})
 	links := func(ref string) (list []string) {
 		e, err := s.Read(t.Context(), ref)
 		if err != nil {
