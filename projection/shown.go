@@ -2,8 +2,10 @@ package projection
 
 // Shown returns what of the log the view of an input will show: the items from an
 // index on, without halves of tool exchanges, and before them the newest user message
-// if it is older. The items are shared: do not change them. Layers may ask for it to recall nothing twice, so it is known before they recall:
-// it takes them to say as much as in the last view, and Input.Layers need have no
+// if it is older. The items are shared: do not change them.
+//
+// Layers may ask for it to recall nothing twice, so it is known before they recall: it
+// takes them to say as much as in the last view, and Input.Layers need have no
 // items. Pass the index on as Input.From, so that history is cut there if it is cut.
 // The view shows more in a turn in which layers say so much less that nothing is
 // cut, and less in one in which what they say leaves less room.

@@ -73,7 +73,7 @@ func (s *Store) adopt() error {
 	if _, ok := a.folders[rootFolder]; !ok && (notes || len(a.folders) > 0 || exists(filepath.Join(s.root, ".obsidian"))) {
 		a.folders[rootFolder] = a.unused("note")
 	}
-	if err == nil && maps.Equal(a.folders, v.Folders) {
+	if maps.Equal(a.folders, v.Folders) {
 		return nil
 	}
 	v.Folders = a.folders
