@@ -46,6 +46,7 @@ var rules = []rule{
 		"gopkg.in/yaml.v3",
 	}},
 	{pkg: "internal/addition"},
+	{pkg: "internal/appendjson"},
 	{pkg: "internal/levels", packages: []string{"storage"}},
 	{pkg: "internal/pack", modules: []string{"github.com/klauspost/compress"}},
 	{pkg: "storage/search", packages: []string{"storage", "internal/levels", "internal/pack"}, modules: []string{"github.com/kljensen/snowball"}},
@@ -62,12 +63,12 @@ var rules = []rule{
 	// The suite compares engines with the one that is simple enough to be right.
 	{pkg: "storage/storagetest", packages: []string{"storage", "storage/mem"}, modules: []string{"github.com/google/go-cmp"}},
 
-	{pkg: "projection"},
+	{pkg: "projection", packages: []string{"internal/appendjson"}},
 	{pkg: "projection/tiktoken", packages: []string{"projection"}, tests: tiktokenGo},
 	{pkg: "projection/tiktoken/reference", packages: []string{"projection", "projection/tiktoken"}, modules: tiktokenGo},
 	{pkg: "projection/tiktoken/generate", modules: []string{"github.com/pkoukk/tiktoken-go-loader"}},
 
-	{pkg: "memory", packages: []string{"storage", "projection", "internal/addition", "internal/pack"}, modules: []string{
+	{pkg: "memory", packages: []string{"storage", "projection", "internal/addition", "internal/appendjson", "internal/pack"}, modules: []string{
 		"github.com/google/jsonschema-go",
 		"github.com/google/uuid",
 		"go.opentelemetry.io/otel",

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/stratamem/strata/internal/appendjson"
 	"github.com/stratamem/strata/projection"
 )
 
@@ -128,19 +129,19 @@ func (r *Run) amend(rd *round) {
 func (r *Run) appendRecord(b []byte, n int, bare bool) []byte {
 	t := r.turn
 	b = append(b, `{"v":1`...)
-	b = intField(b, "turn", n)
-	b = textField(b, "execution", r.id)
-	b = intField(b, "base", r.base)
-	b = intField(b, "step", r.step+1)
-	b = timeField(b, "time", r.m.clock().Round(0).UTC())
-	b = textField(b, "tokenizer", r.m.tokenizer.Name())
-	b = intField(b, "before", r.log.Earlier()+r.start)
+	b = appendjson.Int(b, "turn", n)
+	b = appendjson.Text(b, "execution", r.id)
+	b = appendjson.Int(b, "base", r.base)
+	b = appendjson.Int(b, "step", r.step+1)
+	b = appendjson.Time(b, "time", r.m.clock().Round(0).UTC())
+	b = appendjson.Text(b, "tokenizer", r.m.tokenizer.Name())
+	b = appendjson.Int(b, "before", r.log.Earlier()+r.start)
 	if len(t.encoded) > 0 {
-		b = append(field(b, "items"), '[')
+		b = append(appendjson.Field(b, "items"), '[')
 		b = append(b, t.encoded...)
 		b = append(b, ']')
-		b = intField(b, "given", t.given)
-		b = append(field(b, "sizes"), '[')
+		b = appendjson.Int(b, "given", t.given)
+		b = append(appendjson.Field(b, "sizes"), '[')
 		for i := r.start; i < r.log.Len(); i++ {
 			if i > r.start {
 				b = append(b, ',')
@@ -165,13 +166,13 @@ func (r *Run) appendTexts(b []byte, n int) []byte {
 			continue
 		}
 		if !some {
-			b = append(field(b, "texts"), '{')
+			b = append(appendjson.Field(b, "texts"), '{')
 		} else {
 			b = append(b, ',')
 		}
 		some = true
 		if x.encoded == nil {
-			x.encoded = appendItem(nil, &x.item)
+			x.encoded = x.item.AppendJSON(nil)
 		}
 		b = append(append(append(b, '"'), x.digest...), '"', ':')
 		b = append(b, x.encoded...)
@@ -190,7 +191,7 @@ func (r *Run) appendReport(b []byte) []byte {
 	r.mu.Unlock()
 	if t := r.turn; t.view != nil {
 		v := t.view
-		b = append(field(b, "layers"), '[')
+		b = append(appendjson.Field(b, "layers"), '[')
 		for i := range v.Layers {
 			if i > 0 {
 				b = append(b, ',')
@@ -198,34 +199,34 @@ func (r *Run) appendReport(b []byte) []byte {
 			b = appendUse(b, &v.Layers[i])
 		}
 		b = append(b, ']')
-		b = appendHistory(field(b, "history"), &v.History)
-		b = textField(b, "opened", v.Opened)
+		b = appendHistory(appendjson.Field(b, "history"), &v.History)
+		b = appendjson.Text(b, "opened", v.Opened)
 	}
-	b = textsField(b, "notes", notes)
+	b = appendjson.Texts(b, "notes", notes)
 	if len(hooks) > 0 {
-		b = appendJSON(field(b, "hooks"), hooks)
+		b = appendjson.Value(appendjson.Field(b, "hooks"), hooks)
 	}
 	if resp := r.turn.response; resp != nil {
 		if u := &resp.Usage; *u != (Usage{}) {
-			b = appendUsage(field(b, "usage"), u)
+			b = appendUsage(appendjson.Field(b, "usage"), u)
 		}
 		if resp.Cost != 0 {
-			b = appendJSON(field(b, "cost"), resp.Cost)
+			b = appendjson.Value(appendjson.Field(b, "cost"), resp.Cost)
 		}
-		b = textField(b, "model", resp.Model)
+		b = appendjson.Text(b, "model", resp.Model)
 	}
 	return b
 }
 
 // appendView appends a view by reference.
 func (r *Run) appendView(b []byte, v *projection.View, n int) []byte {
-	b = append(field(b, "view"), '{')
-	b = strconv.AppendInt(field(b, "cap"), int64(v.Cap), 10)
-	b = strconv.AppendInt(field(b, "tokens"), int64(v.Tokens), 10)
-	b = intField(b, "stable", v.Stable)
-	b = intField(b, "stable_tokens", v.StableTokens)
-	b = intsField(b, "breakpoints", v.Breakpoints)
-	b = append(field(b, "bands"), '[')
+	b = append(appendjson.Field(b, "view"), '{')
+	b = strconv.AppendInt(appendjson.Field(b, "cap"), int64(v.Cap), 10)
+	b = strconv.AppendInt(appendjson.Field(b, "tokens"), int64(v.Tokens), 10)
+	b = appendjson.Int(b, "stable", v.Stable)
+	b = appendjson.Int(b, "stable_tokens", v.StableTokens)
+	b = appendjson.Ints(b, "breakpoints", v.Breakpoints)
+	b = append(appendjson.Field(b, "bands"), '[')
 	for i := range v.Segments {
 		s := &v.Segments[i]
 		if s.From >= 0 {
@@ -233,7 +234,7 @@ func (r *Run) appendView(b []byte, v *projection.View, n int) []byte {
 			continue
 		}
 		b = r.beginBand(b, s.Band)
-		b = append(field(b, "items"), '[')
+		b = append(appendjson.Field(b, "items"), '[')
 		for j := range s.Items {
 			if j > 0 {
 				b = append(b, ',')
@@ -253,7 +254,7 @@ func (r *Run) beginBand(b []byte, band projection.Band) []byte {
 	if b[len(b)-1] != '[' {
 		b = append(b, ',')
 	}
-	return appendString(append(b, `{"band":`...), string(band))
+	return appendjson.String(append(b, `{"band":`...), string(band))
 }
 
 // appendStretch appends a stretch of the log: one range, or one for each
@@ -266,8 +267,8 @@ func (r *Run) appendStretch(b []byte, band projection.Band, from, count, n int) 
 			here = min(here, r.endOf(p.Execution)-from)
 		}
 		b = r.beginBand(b, band)
-		b = appendPosition(field(b, "log"), p)
-		b = intField(b, "count", here)
+		b = appendPosition(appendjson.Field(b, "log"), p)
+		b = appendjson.Int(b, "count", here)
 		b = append(b, '}')
 		from, count = from+here, count-here
 	}
@@ -276,13 +277,13 @@ func (r *Run) appendStretch(b []byte, band projection.Band, from, count, n int) 
 
 func appendUsage(b []byte, u *Usage) []byte {
 	b = append(b, '{')
-	b = intField(b, "input", u.Input)
-	b = intField(b, "output", u.Output)
+	b = appendjson.Int(b, "input", u.Input)
+	b = appendjson.Int(b, "output", u.Output)
 	if u.CacheRead != nil {
-		b = strconv.AppendInt(field(b, "cache_read"), int64(*u.CacheRead), 10)
+		b = strconv.AppendInt(appendjson.Field(b, "cache_read"), int64(*u.CacheRead), 10)
 	}
 	if u.CacheWrite != nil {
-		b = strconv.AppendInt(field(b, "cache_write"), int64(*u.CacheWrite), 10)
+		b = strconv.AppendInt(appendjson.Field(b, "cache_write"), int64(*u.CacheWrite), 10)
 	}
 	return append(b, '}')
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/stratamem/strata/internal/appendjson"
 	"github.com/stratamem/strata/projection"
 )
 
@@ -87,10 +88,10 @@ func (e *epochHead) valid() bool {
 // appendHead appends the lineage's head as turn n leaves it.
 func (r *Run) appendHead(b []byte, n, first int) []byte {
 	b = append(b, `{"v":2`...)
-	b = intField(b, "turn", n)
-	b = intField(b, "first", first)
-	b = textField(b, "execution", r.id)
-	b = boolField(b, "whole", !r.gap)
+	b = appendjson.Int(b, "turn", n)
+	b = appendjson.Int(b, "first", first)
+	b = appendjson.Text(b, "execution", r.id)
+	b = appendjson.Bool(b, "whole", !r.gap)
 	return append(b, '}')
 }
 
@@ -98,7 +99,7 @@ func (r *Run) appendHead(b []byte, n, first int) []byte {
 // With bare, it is left out, and ends.
 func (r *Run) appendEpochRecord(b []byte, n int, bare bool) []byte {
 	b = append(b, `{"v":1`...)
-	b = intField(b, "turn", n)
+	b = appendjson.Int(b, "turn", n)
 	if e := r.epoch; e != nil && !bare {
 		b = r.appendEpoch(b, e, n)
 	}
@@ -106,17 +107,17 @@ func (r *Run) appendEpochRecord(b []byte, n int, bare bool) []byte {
 }
 
 func (r *Run) appendEpoch(b []byte, e *projection.Epoch, n int) []byte {
-	b = strconv.AppendInt(field(b, "number"), int64(e.Number), 10)
-	b = intField(b, "projections", e.Projections)
-	b = intField(b, "turns", e.Turns)
-	b = textField(b, "head", e.Head)
-	b = appendPosition(field(b, "from"), r.position(e.From, n))
-	b = appendPosition(field(b, "shown"), r.position(e.Shown, n))
+	b = strconv.AppendInt(appendjson.Field(b, "number"), int64(e.Number), 10)
+	b = appendjson.Int(b, "projections", e.Projections)
+	b = appendjson.Int(b, "turns", e.Turns)
+	b = appendjson.Text(b, "head", e.Head)
+	b = appendPosition(appendjson.Field(b, "from"), r.position(e.From, n))
+	b = appendPosition(appendjson.Field(b, "shown"), r.position(e.Shown, n))
 	if e.Pin >= 0 {
-		b = appendPosition(field(b, "pin"), r.position(e.Pin, n))
+		b = appendPosition(appendjson.Field(b, "pin"), r.position(e.Pin, n))
 	}
 	if len(e.Hidden) > 0 {
-		b = append(field(b, "hidden"), '[')
+		b = append(appendjson.Field(b, "hidden"), '[')
 		for i, at := range e.Hidden {
 			if i > 0 {
 				b = append(b, ',')
@@ -126,9 +127,9 @@ func (r *Run) appendEpoch(b []byte, e *projection.Epoch, n int) []byte {
 		b = append(b, ']')
 	}
 	if e.Summary != nil {
-		b = strconv.AppendInt(field(b, "summary"), int64(r.texts.mark(e.Summary, -1).index), 10)
+		b = strconv.AppendInt(appendjson.Field(b, "summary"), int64(r.texts.mark(e.Summary, -1).index), 10)
 	}
-	b = append(field(b, "tracks"), '[')
+	b = append(appendjson.Field(b, "tracks"), '[')
 	for i := range e.Tracks {
 		if i > 0 {
 			b = append(b, ',')
@@ -137,26 +138,26 @@ func (r *Run) appendEpoch(b []byte, e *projection.Epoch, n int) []byte {
 	}
 	b = append(b, ']')
 	if len(e.Ledger) > 0 {
-		b = append(field(b, "ledger"), '[')
+		b = append(appendjson.Field(b, "ledger"), '[')
 		for i := range e.Ledger {
 			if i > 0 {
 				b = append(b, ',')
 			}
 			p := &e.Ledger[i]
 			b = append(b, '{')
-			b = appendPosition(field(b, "at"), r.position(p.At, n))
-			b = strconv.AppendInt(field(b, "item"), int64(r.texts.mark(&p.Item, p.Size).index), 10)
-			b = strconv.AppendInt(field(b, "size"), int64(p.Size), 10)
+			b = appendPosition(appendjson.Field(b, "at"), r.position(p.At, n))
+			b = strconv.AppendInt(appendjson.Field(b, "item"), int64(r.texts.mark(&p.Item, p.Size).index), 10)
+			b = strconv.AppendInt(appendjson.Field(b, "size"), int64(p.Size), 10)
 			b = append(b, '}')
 		}
 		b = append(b, ']')
 	}
-	b = intField(b, "stable", e.Stable)
-	b = intField(b, "stable_tokens", e.StableTokens)
-	b = intField(b, "tokens", e.Tokens)
-	b = boolField(b, "missed", e.Missed)
-	b = intField(b, "misses", e.Misses)
-	b = append(field(b, "texts"), '[')
+	b = appendjson.Int(b, "stable", e.Stable)
+	b = appendjson.Int(b, "stable_tokens", e.StableTokens)
+	b = appendjson.Int(b, "tokens", e.Tokens)
+	b = appendjson.Bool(b, "missed", e.Missed)
+	b = appendjson.Int(b, "misses", e.Misses)
+	b = append(appendjson.Field(b, "texts"), '[')
 	for i, x := range r.texts.marked {
 		if i > 0 {
 			b = append(b, ',')
@@ -168,18 +169,18 @@ func (r *Run) appendEpoch(b []byte, e *projection.Epoch, n int) []byte {
 
 func (r *Run) appendTrack(b []byte, t *projection.Track) []byte {
 	b = append(b, '{')
-	b = appendString(field(b, "layer"), t.Layer)
-	b = boolField(b, "live", t.Live)
+	b = appendjson.String(appendjson.Field(b, "layer"), t.Layer)
+	b = appendjson.Bool(b, "live", t.Live)
 	if t.Changed != 0 {
-		b = strconv.AppendUint(field(b, "changed"), t.Changed, 10)
+		b = strconv.AppendUint(appendjson.Field(b, "changed"), t.Changed, 10)
 	}
-	b = intField(b, "samples", t.Samples)
+	b = appendjson.Int(b, "samples", t.Samples)
 	if t.Sum != 0 {
-		b = strconv.AppendUint(field(b, "sum"), uint64(t.Sum), 10)
+		b = strconv.AppendUint(appendjson.Field(b, "sum"), uint64(t.Sum), 10)
 	}
 	b = r.appendOutput(b, "pinned", &t.Pinned)
 	if sameOutput(&t.Pinned, &t.Told) {
-		return append(boolField(b, "same", true), '}')
+		return append(appendjson.Bool(b, "same", true), '}')
 	}
 	return append(r.appendOutput(b, "told", &t.Told), '}')
 }
@@ -193,7 +194,7 @@ func sameOutput(a, b *projection.Output) bool {
 		return true
 	}
 	for i := range a.Items {
-		if !sameItem(&a.Items[i], &b.Items[i]) {
+		if !a.Items[i].Equal(&b.Items[i]) {
 			return false
 		}
 	}
@@ -204,7 +205,7 @@ func (r *Run) appendOutput(b []byte, name string, o *projection.Output) []byte {
 	if len(o.Items) == 0 {
 		return b
 	}
-	b = append(field(b, name), `{"items":[`...)
+	b = append(appendjson.Field(b, name), `{"items":[`...)
 	for i := range o.Items {
 		if i > 0 {
 			b = append(b, ',')
@@ -212,7 +213,7 @@ func (r *Run) appendOutput(b []byte, name string, o *projection.Output) []byte {
 		b = strconv.AppendInt(b, int64(r.texts.mark(&o.Items[i], o.Sizes[i]).index), 10)
 	}
 	b = append(b, ']')
-	b = intsField(b, "sizes", o.Sizes)
-	b = strconv.AppendUint(field(b, "sum"), uint64(o.Sum), 10)
+	b = appendjson.Ints(b, "sizes", o.Sizes)
+	b = strconv.AppendUint(appendjson.Field(b, "sum"), uint64(o.Sum), 10)
 	return append(b, '}')
 }

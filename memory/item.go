@@ -2,9 +2,7 @@ package memory
 
 import (
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stratamem/strata/projection"
 )
@@ -39,10 +37,13 @@ func (in *intake) take(items []projection.Item) ([]projection.Item, error) {
 	for i := range items {
 		it := &taken[i]
 		*it = items[i]
-		if reason := malformed(it); reason != "" {
-			return nil, &ItemError{Index: i, Reason: reason}
+		if err := it.Validate(); err != nil {
+			return nil, &ItemError{Index: i, Reason: err.Error()}
 		}
-		in.repair(it)
+		if n := contentLen(it); n > maxItem {
+			return nil, &ItemError{Index: i, Reason: fmt.Sprintf("%d bytes are over %d: shorten it", n, maxItem)}
+		}
+		in.repaired += it.Repair()
 		if it.ID == "" {
 			it.ID = in.m.newID()
 		}
@@ -51,76 +52,17 @@ func (in *intake) take(items []projection.Item) ([]projection.Item, error) {
 		} else {
 			it.Time = it.Time.Round(0).UTC()
 		}
-		if err := checkTime(it.Time); err != nil {
-			return nil, &ItemError{Index: i, Reason: err.Error()}
-		}
 	}
 	return taken, nil
 }
 
-// malformed says why an item is none.
-func malformed(it *projection.Item) string {
-	switch it.Kind {
-	case projection.Message:
-		switch it.Role {
-		case projection.System, projection.Developer, projection.User, projection.Assistant:
-		default:
-			return fmt.Sprintf("role %q is none of system, developer, user, assistant", it.Role)
-		}
-	case projection.ToolCall, projection.ToolResult, projection.Reasoning:
-	default:
-		return fmt.Sprintf("kind %q is none of message, tool_call, tool_result, reasoning", it.Kind)
-	}
-	size := len(it.Arguments)
+// contentLen returns the bytes of an item's content, before they are encoded.
+func contentLen(it *projection.Item) int {
+	n := len(it.Arguments)
 	for i := range it.Parts {
-		switch it.Parts[i].Type {
-		case projection.TextPart, projection.ImagePart, projection.FilePart:
-		default:
-			return fmt.Sprintf("part type %q is none of text, image, file", it.Parts[i].Type)
-		}
-		size += len(it.Parts[i].Text) + len(it.Parts[i].Data)
+		n += len(it.Parts[i].Text) + len(it.Parts[i].Data)
 	}
-	if size > maxItem {
-		return fmt.Sprintf("%d bytes are over %d: shorten it", size, maxItem)
-	}
-	return ""
-}
-
-// repair makes all texts of an item valid UTF-8. What it shares with the
-// caller's item is copied first.
-func (in *intake) repair(it *projection.Item) {
-	bad := 0
-	text := func(s *string) {
-		if !utf8.ValidString(*s) {
-			bad++
-		}
-	}
-	eachText(it, text)
-	if bad == 0 {
-		return
-	}
-	it.Parts = append([]projection.Part(nil), it.Parts...)
-	it.Refs = append([]string(nil), it.Refs...)
-	eachText(it, func(s *string) { *s = strings.ToValidUTF8(*s, "\uFFFD") })
-	in.repaired += bad
-}
-
-func eachText(it *projection.Item, f func(*string)) {
-	f(&it.ID)
-	f(&it.Name)
-	f(&it.CallID)
-	f(&it.Arguments)
-	f(&it.Layer)
-	for i := range it.Parts {
-		p := &it.Parts[i]
-		f(&p.Text)
-		f(&p.URL)
-		f(&p.MediaType)
-		f(&p.Name)
-	}
-	for i := range it.Refs {
-		f(&it.Refs[i])
-	}
+	return n
 }
 
 // appendItems appends the encodings of items to those of a turn, with commas.
@@ -130,7 +72,7 @@ func appendItems(b []byte, items []projection.Item) ([]byte, error) {
 			b = append(b, ',')
 		}
 		from := len(b)
-		b = appendItem(b, &items[i])
+		b = items[i].AppendJSON(b)
 		if n := len(b) - from; n > maxItem {
 			return nil, &ItemError{Index: i, Reason: fmt.Sprintf("its encoding of %d bytes is over %d: shorten it", n, maxItem)}
 		}

@@ -227,17 +227,16 @@ func (m *Memory) checkBudgets(system []projection.Item, fault func(error)) {
 // that a view depends on nothing else.
 func (m *Memory) fixed(what string, items []projection.Item, fault func(error)) []projection.Item {
 	items = slices.Clone(items)
-	in := intake{m: m}
 	size := 0
 	for i := range items {
-		in.repair(&items[i])
+		items[i].Repair()
 		if !items[i].Time.IsZero() {
 			items[i].Time = items[i].Time.Round(0).UTC()
 		}
-		if reason := malformed(&items[i]); reason != "" {
-			fault(fmt.Errorf("new memory: %s item %d: %s", what, i, reason))
+		if err := items[i].Validate(); err != nil {
+			fault(fmt.Errorf("new memory: %s item %d: %w", what, i, err))
 		}
-		size += len(appendItem(nil, &items[i]))
+		size += len(items[i].AppendJSON(nil))
 	}
 	if size > maxFixed {
 		fault(fmt.Errorf("new memory: %s items of %d bytes are over %d", what, size, maxFixed))

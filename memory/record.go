@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stratamem/strata/internal/appendjson"
 	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
@@ -112,35 +113,35 @@ type origin struct {
 // append encodes the record by hand: it is written at every turn.
 func (x *RunInfo) append(b []byte) []byte {
 	b = append(b, `{"v":1`...)
-	b = textField(b, "execution", x.ID)
-	b = append(field(b, "identity"), '{')
-	b = textField(b, "thread", x.Identity.Thread)
-	b = textField(b, "resource", x.Identity.Resource)
-	b = textField(b, "agent", x.Identity.Agent)
-	b = textField(b, "team", x.Identity.Team)
+	b = appendjson.Text(b, "execution", x.ID)
+	b = append(appendjson.Field(b, "identity"), '{')
+	b = appendjson.Text(b, "thread", x.Identity.Thread)
+	b = appendjson.Text(b, "resource", x.Identity.Resource)
+	b = appendjson.Text(b, "agent", x.Identity.Agent)
+	b = appendjson.Text(b, "team", x.Identity.Team)
 	b = append(b, '}')
-	b = textField(b, "lineage", x.Lineage)
-	b = intField(b, "depth", x.Depth)
-	b = textField(b, "parent", x.Parent)
-	b = intField(b, "root", x.Root)
+	b = appendjson.Text(b, "lineage", x.Lineage)
+	b = appendjson.Int(b, "depth", x.Depth)
+	b = appendjson.Text(b, "parent", x.Parent)
+	b = appendjson.Int(b, "root", x.Root)
 	if x.Fork != nil {
-		b = appendJSON(field(b, "fork"), x.Fork)
+		b = appendjson.Value(appendjson.Field(b, "fork"), x.Fork)
 	}
-	b = timeField(b, "began", x.Began)
-	b = timeField(b, "ended", x.Ended)
-	b = textField(b, "outcome", string(x.Outcome))
-	b = intField(b, "base", x.Base)
-	b = intField(b, "first", x.FirstTurn)
-	b = intField(b, "last", x.LastTurn)
-	b = intField(b, "step", x.Step)
-	b = textField(b, "resumed", x.Resumed)
+	b = appendjson.Time(b, "began", x.Began)
+	b = appendjson.Time(b, "ended", x.Ended)
+	b = appendjson.Text(b, "outcome", string(x.Outcome))
+	b = appendjson.Int(b, "base", x.Base)
+	b = appendjson.Int(b, "first", x.FirstTurn)
+	b = appendjson.Int(b, "last", x.LastTurn)
+	b = appendjson.Int(b, "step", x.Step)
+	b = appendjson.Text(b, "resumed", x.Resumed)
 	if x.Usage != (Usage{}) {
-		b = appendUsage(field(b, "usage"), &x.Usage)
+		b = appendUsage(appendjson.Field(b, "usage"), &x.Usage)
 	}
 	if x.Cost != 0 {
-		b = appendJSON(field(b, "cost"), x.Cost)
+		b = appendjson.Value(appendjson.Field(b, "cost"), x.Cost)
 	}
-	b = textField(b, "model", x.Model)
+	b = appendjson.Text(b, "model", x.Model)
 	return append(b, '}')
 }
 
@@ -174,9 +175,9 @@ func decodeRecord[T any](key string, data []byte) (*T, error) {
 
 func appendPosition(b []byte, p Position) []byte {
 	b = append(b, '{')
-	b = textField(b, "in", p.Execution)
-	b = strconv.AppendInt(field(b, "t"), int64(p.Turn), 10)
-	b = intField(b, "i", p.Item)
+	b = appendjson.Text(b, "in", p.Execution)
+	b = strconv.AppendInt(appendjson.Field(b, "t"), int64(p.Turn), 10)
+	b = appendjson.Int(b, "i", p.Item)
 	return append(b, '}')
 }
 
@@ -185,35 +186,35 @@ func appendRef(b []byte, r *ItemRef) []byte {
 	b = append(b, r.Digest...)
 	b = append(b, `","t":`...)
 	b = strconv.AppendInt(b, int64(r.Turn), 10)
-	b = textField(b, "layer", r.Layer)
-	b = intField(b, "n", r.Tokens)
+	b = appendjson.Text(b, "layer", r.Layer)
+	b = appendjson.Int(b, "n", r.Tokens)
 	return append(b, '}')
 }
 
 func appendUse(b []byte, u *projection.LayerUse) []byte {
 	b = append(b, '{')
-	b = appendString(field(b, "layer"), u.Layer)
-	b = appendString(field(b, "placement"), string(u.Placement))
-	b = strconv.AppendInt(field(b, "allocated"), int64(u.Allocated), 10)
-	b = strconv.AppendInt(field(b, "used"), int64(u.Used), 10)
-	b = intField(b, "carried", u.Carried)
-	b = strconv.AppendInt(field(b, "yielded"), int64(u.Yielded), 10)
-	b = strconv.AppendInt(field(b, "items"), int64(u.Items), 10)
-	b = intField(b, "trimmed", u.Trimmed)
-	b = intField(b, "skipped", u.Skipped)
-	b = textField(b, "update", u.Update)
+	b = appendjson.String(appendjson.Field(b, "layer"), u.Layer)
+	b = appendjson.String(appendjson.Field(b, "placement"), string(u.Placement))
+	b = strconv.AppendInt(appendjson.Field(b, "allocated"), int64(u.Allocated), 10)
+	b = strconv.AppendInt(appendjson.Field(b, "used"), int64(u.Used), 10)
+	b = appendjson.Int(b, "carried", u.Carried)
+	b = strconv.AppendInt(appendjson.Field(b, "yielded"), int64(u.Yielded), 10)
+	b = strconv.AppendInt(appendjson.Field(b, "items"), int64(u.Items), 10)
+	b = appendjson.Int(b, "trimmed", u.Trimmed)
+	b = appendjson.Int(b, "skipped", u.Skipped)
+	b = appendjson.Text(b, "update", u.Update)
 	return append(b, '}')
 }
 
 // appendHistory appends what became of the log.
 func appendHistory(b []byte, u *projection.HistoryUse) []byte {
 	b = append(b, '{')
-	b = strconv.AppendInt(field(b, "from"), int64(u.From), 10)
-	b = strconv.AppendInt(field(b, "items"), int64(u.Items), 10)
-	b = strconv.AppendInt(field(b, "tokens"), int64(u.Tokens), 10)
-	b = strconv.AppendInt(field(b, "budget"), int64(u.Budget), 10)
-	b = intField(b, "dropped", u.Dropped)
-	b = intField(b, "unpaired", u.Unpaired)
-	b = boolField(b, "cut", u.Cut)
+	b = strconv.AppendInt(appendjson.Field(b, "from"), int64(u.From), 10)
+	b = strconv.AppendInt(appendjson.Field(b, "items"), int64(u.Items), 10)
+	b = strconv.AppendInt(appendjson.Field(b, "tokens"), int64(u.Tokens), 10)
+	b = strconv.AppendInt(appendjson.Field(b, "budget"), int64(u.Budget), 10)
+	b = appendjson.Int(b, "dropped", u.Dropped)
+	b = appendjson.Int(b, "unpaired", u.Unpaired)
+	b = appendjson.Bool(b, "cut", u.Cut)
 	return append(b, '}')
 }

@@ -3,7 +3,6 @@ package memory
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 
 	"github.com/stratamem/strata/projection"
 )
@@ -63,7 +62,7 @@ func (t *texts) mark(it *projection.Item, size int) *text {
 func (t *texts) find(it *projection.Item, size int) *text {
 	key := it.Text()
 	x := t.byText[key]
-	for x != nil && !sameItem(&x.item, it) {
+	for x != nil && !x.item.Equal(it) {
 		x = x.next
 	}
 	if x != nil {
@@ -74,7 +73,7 @@ func (t *texts) find(it *projection.Item, size int) *text {
 	}
 	x = &text{item: *it, tokens: size, next: t.byText[key]}
 	from := len(t.buffer)
-	t.buffer = appendItem(t.buffer, it)
+	t.buffer = it.AppendJSON(t.buffer)
 	x.encoded = t.buffer[from:len(t.buffer):len(t.buffer)]
 	x.digest = digest(x.encoded)
 	x.turn = t.byHash[x.digest]
@@ -168,16 +167,4 @@ func (t *texts) know(it projection.Item, digest string, turn, tokens int) {
 func digest(encoded []byte) string {
 	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:16])
-}
-
-// sameItem compares all that an encoding shows.
-func sameItem(a, b *projection.Item) bool {
-	return a.Kind == b.Kind && a.Role == b.Role && a.Layer == b.Layer && a.Action == b.Action &&
-		a.ID == b.ID && a.Name == b.Name && a.CallID == b.CallID && a.Arguments == b.Arguments && a.Failed == b.Failed &&
-		a.Time.Equal(b.Time) && slices.Equal(a.Refs, b.Refs) && slices.EqualFunc(a.Parts, b.Parts, samePart)
-}
-
-func samePart(a, b projection.Part) bool {
-	return a.Type == b.Type && a.Text == b.Text && a.URL == b.URL && a.MediaType == b.MediaType && a.Name == b.Name &&
-		string(a.Data) == string(b.Data)
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/stratamem/strata/internal/appendjson"
 )
 
 // Tool is a function of a layer with state S that the model may call. Make one
@@ -163,7 +165,7 @@ func (m *Memory) toolText() string {
 		for j := range m.layers[i].tools {
 			t := &m.layers[i].tools[j]
 			b.WriteString("\n" + m.layers[i].spec.ID + "_" + t.name + " " + t.description + " ")
-			b.Write(appendJSON(nil, t.input.Schema()))
+			b.Write(appendjson.Value(nil, t.input.Schema()))
 		}
 	}
 	return b.String()
