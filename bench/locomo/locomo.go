@@ -22,25 +22,55 @@ import (
 // Conversation is a conversation of several sessions, with questions about it.
 type Conversation struct {
 	ID        string
-	Turns     []search.Doc // in order; IDs are those of the data set
+	Turns     []search.Doc   // in order; IDs are those of the data set
+	Acts      map[string]Act // by the ID of a turn, of those that have a role
 	Questions []Question
+	Complete  bool // the questions name all that bears on them, so that the rest does not
+}
+
+// Act is what a turn is in a thread with an assistant.
+type Act struct {
+	Role   string // "user", "assistant", "call" or "tool"
+	Name   string // the tool of a call and of its result
+	Call   string // the ID of the turn that a result answers
+	Failed bool   // a result that reports an error
+	Thread string // the thread of the session; "" if it names none
 }
 
 // Question is a question with the turns that answer it.
 type Question struct {
 	Text     string
-	Category int      // 1 multi-hop, 2 temporal, 3 open-domain, 4 single-hop, 5 adversarial
+	Category int      // 1 multi-hop, 2 temporal, 3 open-domain, 4 single-hop, 5 adversarial, 6 nothing is needed
 	Evidence []string // ids of turns; none if nothing in the conversation answers it
+
+	// Quotes are the words of long evidence that answer, by the ID of its turn:
+	// what shows the turn without them does not answer.
+	Quotes  map[string]string
+	Related []string // ids of turns that bear on the question beside the evidence
+
+	// What changed: the kind of the case ("move", "plan", "number", "decision"),
+	// the turns that hold what is true now and those that no longer are, and what
+	// is to be seen: "current", "both", or "unchanged" where nothing changed.
+	Kind                string
+	Current, Superseded []string
+	Expect              string
 }
 
 // sample is a conversation in LoCoMo's JSON.
 type sample struct {
 	ID           string                     `json:"sample_id"`
 	Conversation map[string]json.RawMessage `json:"conversation"`
+	Complete     bool                       `json:"complete"`
 	QA           []struct {
-		Question string          `json:"question"`
-		Category json.RawMessage `json:"category"`
-		Evidence json.RawMessage `json:"evidence"`
+		Question   string            `json:"question"`
+		Category   json.RawMessage   `json:"category"`
+		Evidence   json.RawMessage   `json:"evidence"`
+		Quotes     map[string]string `json:"quotes"`
+		Related    []string          `json:"related"`
+		Kind       string            `json:"kind"`
+		Current    []string          `json:"current"`
+		Superseded []string          `json:"superseded"`
+		Expect     string            `json:"expect"`
 	} `json:"qa"`
 }
 
@@ -49,6 +79,10 @@ type turn struct {
 	ID      string `json:"dia_id"`
 	Text    string `json:"text"`
 	Caption string `json:"blip_caption,omitempty"`
+	Role    string `json:"role,omitempty"`
+	Name    string `json:"name,omitempty"`
+	Call    string `json:"call,omitempty"`
+	Failed  bool   `json:"failed,omitempty"`
 }
 
 // Load reads a file in the form of LoCoMo (Maharana et al., "Evaluating Very
@@ -60,6 +94,11 @@ type turn struct {
 //
 // The turns of a session are a second apart, in order. Evidence that names no
 // turn is left out; "D8:6; D9:17" names two.
+//
+// Threads with an assistant may have more, which LoCoMo has not: role, name,
+// call and failed of a turn, session_N_thread beside session_N, and of a
+// question quotes, related, kind, current, superseded and expect; complete is of
+// a conversation. See [Act] and [Question].
 func Load(path string) ([]Conversation, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -93,7 +132,7 @@ func Load(path string) ([]Conversation, error) {
 var sessionKey = regexp.MustCompile(`^session_(\d+)$`)
 
 func (s *sample) conversation() (Conversation, error) {
-	c := Conversation{ID: s.ID}
+	c := Conversation{ID: s.ID, Complete: s.Complete}
 	var numbers []int
 	for key := range s.Conversation {
 		if m := sessionKey.FindStringSubmatch(key); m != nil {
@@ -112,10 +151,12 @@ func (s *sample) conversation() (Conversation, error) {
 		if err := json.Unmarshal(s.Conversation[key], &turns); err != nil {
 			return c, fmt.Errorf("%s: %w", key, err)
 		}
-		var date string
-		if raw, ok := s.Conversation[key+"_date_time"]; ok {
-			if err := json.Unmarshal(raw, &date); err != nil {
-				return c, fmt.Errorf("%s_date_time: %w", key, err)
+		var date, thread string
+		for name, text := range map[string]*string{key + "_date_time": &date, key + "_thread": &thread} {
+			if raw, ok := s.Conversation[name]; ok {
+				if err := json.Unmarshal(raw, text); err != nil {
+					return c, fmt.Errorf("%s: %w", name, err)
+				}
 			}
 		}
 		start := parseTime(date)
@@ -132,11 +173,21 @@ func (s *sample) conversation() (Conversation, error) {
 				d.Time = start.Add(time.Duration(i) * time.Second)
 			}
 			c.Turns = append(c.Turns, d)
+			if t.Role == "" {
+				continue
+			}
+			if c.Acts == nil {
+				c.Acts = make(map[string]Act)
+			}
+			c.Acts[t.ID] = Act{t.Role, t.Name, t.Call, t.Failed, thread}
 		}
 	}
 	for _, q := range s.QA {
 		category, _ := strconv.Atoi(strings.Trim(string(q.Category), `"`))
-		c.Questions = append(c.Questions, Question{Text: q.Question, Category: category, Evidence: evidence(q.Evidence, known)})
+		c.Questions = append(c.Questions, Question{
+			Text: q.Question, Category: category, Evidence: evidence(q.Evidence, known),
+			Quotes: q.Quotes, Related: q.Related, Kind: q.Kind, Current: q.Current, Superseded: q.Superseded, Expect: q.Expect,
+		})
 	}
 	return c, nil
 }
