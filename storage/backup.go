@@ -14,6 +14,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/stratamem/strata/internal/jsonvalue"
 )
 
 // A backup is text, one JSON object on each line, each ended by a line feed:
@@ -115,7 +117,7 @@ func backup(ctx context.Context, a Adapter, w io.Writer) (Tally, error) {
 
 func appendLine(line []byte, key string, value []byte) []byte {
 	line = append(line, `{"key":`...)
-	line = appendString(line, []byte(key))
+	line = jsonvalue.AppendString(line, []byte(key))
 	if IsDocument(key) {
 		line = append(line, `,"document":`...)
 		line = append(line, value...)

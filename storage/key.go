@@ -14,10 +14,6 @@ const (
 	MaxBatchBytes = 8 << 20 // bytes of all keys and values of one Apply
 )
 
-// IsDocument tells whether key belongs to a document rather than a record. It
-// looks at the first byte only: the key is taken to be valid.
-func IsDocument(key string) bool { return key != "" && key[0] != '_' }
-
 // ValidateKey tells whether key may name a document or a record. Engines call
 // it before they read.
 //

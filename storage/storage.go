@@ -130,25 +130,6 @@ type Scanner interface {
 	Scan(ctx context.Context, prefix string, opts *ScanOptions) iter.Seq2[Entry, error]
 }
 
-// Query selects documents. All conditions must hold.
-//
-// The values of a field are its string, its number or boolean as written in
-// the JSON, or each of those in a list; null, objects and lists inside lists
-// have no value. Values compare as bytes.
-type Query struct {
-	Prefix string            // key prefix, for example "insight/"
-	Equal  map[string]string // declared field → value; a list field matches if one element does
-	Range  *Range            // at most one range on a declared string field
-	Limit  int               // at most so many documents; 0 means no limit
-}
-
-// Range is a half-open interval of a field: From ≤ value < To. An empty bound
-// is open. A list field matches if one element lies in it.
-type Range struct {
-	Field    string
-	From, To string
-}
-
 // Finder is the capability behind [Find] and [EnsureIndex].
 type Finder interface {
 	// Find yields the matching documents in key order without reading those

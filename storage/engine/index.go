@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stratamem/strata/internal/jsonvalue"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -56,7 +57,7 @@ func Entries(key string, document []byte, declared []string) []string {
 		return nil
 	}
 	var entries []string
-	for name, value := range storage.Fields(document, declared...) {
+	for name, value := range jsonvalue.Of(document).Fields(declared...) {
 		entry := appendPosting(nil, name, value)
 		entries = append(entries, string(append(entry, key...)))
 	}

@@ -1,27 +1,23 @@
-package storage
+package jsonvalue
 
 import (
 	"bytes"
 	"encoding/binary"
+	"math/bits"
 	"slices"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
+// maxDepth is how deep a value may be nested: the limit of encoding/json.
 const maxDepth = 10_000
 
-// documentRule returns the rule that value breaks as a document, or "".
-func documentRule(value []byte) string {
-	s := scanner{data: value}
-	if s.space(); s.peek() != '{' {
-		return "document is not a JSON object"
-	}
-	return jsonRule(value)
-}
-
-// jsonRule returns the rule that data breaks as one JSON value, or "".
-func jsonRule(data []byte) string {
+// Check returns the rule that data breaks as one JSON value, or "". Beside the
+// grammar of RFC 8259 it holds data to what all readers agree on: no object has a
+// name twice, escapes written out, no string has a lone surrogate, all is valid
+// UTF-8, and nothing is nested over 10,000 deep.
+func Check(data []byte) (rule string) {
 	s := scanner{data: data}
 	s.space()
 	if rule := s.check(); rule != "" {
@@ -132,8 +128,11 @@ func (s *scanner) digits() int {
 func (s *scanner) checkString() string {
 	s.pos++ // the quote
 	for s.pos < len(s.data) {
-		for s.pos+8 <= len(s.data) && plain(binary.LittleEndian.Uint64(s.data[s.pos:])) {
-			s.pos += 8
+		for s.pos+8 <= len(s.data) {
+			n := plain(binary.LittleEndian.Uint64(s.data[s.pos:]))
+			if s.pos += n; n < 8 {
+				break
+			}
 		}
 		if s.pos == len(s.data) {
 			break
@@ -152,25 +151,27 @@ func (s *scanner) checkString() string {
 		case c < 0x80:
 			s.pos++
 		default:
-			r, n := utf8.DecodeRune(s.data[s.pos:])
-			if r == utf8.RuneError && n == 1 {
-				return "value has invalid UTF-8 at byte " + strconv.Itoa(s.pos)
+			for s.pos < len(s.data) && s.data[s.pos] >= 0x80 {
+				r, n := utf8.DecodeRune(s.data[s.pos:])
+				if r == utf8.RuneError && n == 1 {
+					return "value has invalid UTF-8 at byte " + strconv.Itoa(s.pos)
+				}
+				s.pos += n
 			}
-			s.pos += n
 		}
 	}
 	return s.malformed("string without an end")
 }
 
-// plain tells whether none of eight bytes of a string needs a closer look:
-// they are printable ASCII other than the quote and the backslash. (In bytes
-// below 0x80, x - 0x20 and (x ^ c) - 1 borrow into the high bit exactly where x
-// is a control character or is c; a borrow from a lower byte only follows one
-// that was found.)
-func plain(word uint64) bool {
+// plain returns how many of eight bytes of a string need no closer look, up to the
+// first that does: they are printable ASCII other than the quote and the backslash.
+// (In bytes below 0x80, x - 0x20 and (x ^ c) - 1 borrow into the high bit exactly where
+// x is a control character or is c; a borrow from a lower byte only follows one that
+// was found.)
+func plain(word uint64) int {
 	const ones = 0x0101010101010101
 	quote, slash := word^ones*'"', word^ones*'\\'
-	return (word|(word-ones*0x20)|(quote-ones)|(slash-ones))&(ones<<7) == 0
+	return bits.TrailingZeros64((word|(word-ones*0x20)|(quote-ones)|(slash-ones))&(ones<<7)) / 8
 }
 
 func (s *scanner) checkEscape() string {
@@ -312,133 +313,4 @@ func duplicates(names [][]byte) bool {
 		}
 	}
 	return false
-}
-
-// decode returns the text of a valid string literal, sharing its bytes where
-// nothing is escaped.
-func decode(literal []byte) []byte {
-	inner := literal[1 : len(literal)-1]
-	if bytes.IndexByte(inner, '\\') < 0 {
-		return inner
-	}
-	text := make([]byte, 0, len(inner))
-	s := scanner{data: inner}
-	for s.pos < len(inner) {
-		n := bytes.IndexByte(inner[s.pos:], '\\')
-		if n < 0 {
-			return append(text, inner[s.pos:]...)
-		}
-		text = append(text, inner[s.pos:s.pos+n]...)
-		s.pos += n
-		switch c := inner[s.pos+1]; c {
-		case 'u':
-			r := s.hex(s.pos)
-			if utf16.IsSurrogate(r) {
-				r = utf16.DecodeRune(r, s.hex(s.pos+6))
-				s.pos += 6
-			}
-			text = utf8.AppendRune(text, r)
-			s.pos += 6
-			continue
-		case 'b':
-			text = append(text, '\b')
-		case 'f':
-			text = append(text, '\f')
-		case 'n':
-			text = append(text, '\n')
-		case 'r':
-			text = append(text, '\r')
-		case 't':
-			text = append(text, '\t')
-		default:
-			text = append(text, c)
-		}
-		s.pos += 2
-	}
-	return text
-}
-
-// literal returns the string literal at pos and stops after it.
-func (s *scanner) literal() []byte {
-	from := s.pos
-	for s.pos++; ; s.pos++ {
-		s.pos += bytes.IndexByte(s.data[s.pos:], '"')
-		slashes := 0
-		for s.data[s.pos-1-slashes] == '\\' {
-			slashes++
-		}
-		if slashes%2 == 0 {
-			s.pos++
-			return s.data[from:s.pos]
-		}
-	}
-}
-
-// skip returns the value at pos and stops after it.
-func (s *scanner) skip() []byte {
-	from := s.pos
-	switch s.peek() {
-	case '"':
-		return s.literal()
-	case '{', '[':
-		open := 0
-		for {
-			switch s.data[s.pos] {
-			case '"':
-				s.literal()
-				continue
-			case '{', '[':
-				open++
-			case '}', ']':
-				open--
-			}
-			s.pos++
-			if open == 0 {
-				return s.data[from:s.pos]
-			}
-		}
-	}
-	for s.pos < len(s.data) && bytes.IndexByte([]byte(",]} \t\r\n"), s.data[s.pos]) < 0 {
-		s.pos++
-	}
-	return s.data[from:s.pos]
-}
-
-// member is one name of an object with the bytes of its value.
-type member struct{ name, value []byte }
-
-// more tells whether another member or element follows, and stops before it or
-// after the closing bracket.
-func (s *scanner) more() bool {
-	s.space()
-	if s.peek() == ',' {
-		s.pos++
-		s.space()
-	}
-	if c := s.peek(); c == '}' || c == ']' {
-		s.pos++
-		return false
-	}
-	return true
-}
-
-// next returns the member of an object that comes next, and false at its end.
-// pos is after the opening brace or after the member before.
-func (s *scanner) next() (member, bool) {
-	if !s.more() {
-		return member{}, false
-	}
-	name := decode(s.literal())
-	s.space()
-	s.pos++ // the colon
-	s.space()
-	return member{name, s.skip()}, true
-}
-
-// element returns the element of a list that comes next, and false at its end.
-func (s *scanner) element() ([]byte, bool) {
-	if !s.more() {
-		return nil, false
-	}
-	return s.skip(), true
 }

@@ -1,22 +1,16 @@
-package storage
+package jsonvalue
 
 import (
 	"bytes"
 	"slices"
 )
 
-// Canonical returns the one form of a JSON value that digests are taken of:
-// the names of objects sorted by their bytes, no white space, number literals
-// as they were written, strings with the fewest escapes (\" \\ \b \f \n \r \t,
-// \u00xx for other control characters; no HTML escaping). It refuses with an
-// [*InvalidError] what documents may not contain.
-func Canonical(json []byte) ([]byte, error) {
-	if rule := jsonRule(json); rule != "" {
-		return nil, &InvalidError{Rule: rule}
-	}
-	s := scanner{data: json}
+// Canonical returns the form of a value that storage.Canonical describes. data has
+// passed [Check].
+func Canonical(data []byte) []byte {
+	s := scanner{data: data}
 	n := s.tree()
-	return n.canonical(make([]byte, 0, len(json))), nil
+	return n.canonical(make([]byte, 0, len(data)))
 }
 
 // node is a JSON value whose objects can be sorted before it is written. A tree
@@ -39,9 +33,7 @@ func (s *scanner) tree() node {
 	for s.more() {
 		var name []byte
 		if n.open == '{' {
-			name = decode(s.literal())
-			s.space()
-			s.pos++ // the colon
+			name = s.name()
 		}
 		value := s.tree()
 		value.name = name
@@ -63,19 +55,20 @@ func (n *node) canonical(out []byte) []byte {
 				out = append(out, ',')
 			}
 			if n.open == '{' {
-				out = append(appendString(out, n.inner[i].name), ':')
+				out = append(AppendString(out, n.inner[i].name), ':')
 			}
 			out = n.inner[i].canonical(out)
 		}
 		return append(out, n.open+2) // the closing bracket, two further in ASCII
 	case n.literal[0] == '"':
-		return appendString(out, decode(n.literal))
+		return AppendString(out, decode(n.literal))
 	}
 	return append(out, n.literal...)
 }
 
-// appendString appends text as a string literal with the fewest escapes.
-func appendString(out, text []byte) []byte {
+// AppendString appends text as a string literal with the fewest escapes. text is
+// valid UTF-8.
+func AppendString(out, text []byte) []byte {
 	out = append(out, '"')
 	from := 0 // what is before is written
 	for i, c := range text {
