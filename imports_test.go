@@ -52,8 +52,7 @@ var rules = []rule{
 	{pkg: "internal/pack", modules: []string{"github.com/klauspost/compress"}},
 	{pkg: "storage/search", packages: []string{"storage", "internal/levels", "internal/pack"}, modules: []string{"github.com/kljensen/snowball"}},
 	{pkg: "soma/guard", modules: []string{"github.com/expr-lang/expr"}},
-	{pkg: "soma", packages: []string{"storage", "storage/search"}, modules: []string{
-		"github.com/tidwall/gjson", // entities are read by the thousand
+	{pkg: "soma", packages: []string{"storage", "storage/search", "internal/jsonvalue"}, modules: []string{
 		"golang.org/x/text",        // NFC and NFD forms of an id are one
 	}},
 	{pkg: "storage/docs", packages: []string{"storage", "storage/search"}},

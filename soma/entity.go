@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,8 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/tidwall/gjson"
-
+	"github.com/stratamem/strata/internal/jsonvalue"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -261,19 +259,19 @@ func decode(key string, document []byte) (*Entity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode entity: %w", err)
 	}
-	if !gjson.ValidBytes(document) {
-		return nil, errors.New("decode entity: the document is not JSON")
+	if rule := jsonvalue.Check(document); rule != "" {
+		return nil, fmt.Errorf("decode entity: %s", rule)
 	}
 	e := &Entity{Type: kind, ID: id}
 	e.fill(document)
 	return e, nil
 }
 
-// fill sets the fields that a document has.
+// fill sets the fields that a valid document has.
 func (e *Entity) fill(document []byte) {
-	for name, value := range gjson.ParseBytes(document).ForEach {
-		if !e.take(name.Str, &value) {
-			e.set(name.Str, plain(&value))
+	for name, value := range jsonvalue.Of(document).Members() {
+		if !e.take(name, value) {
+			e.set(string(name), value.Any())
 		}
 	}
 }
@@ -291,8 +289,8 @@ func (e *Entity) reread() (*Entity, error) {
 
 // take sets the field of the struct that has a name, and is false if there is
 // none or the value is of another kind.
-func (e *Entity) take(name string, value *gjson.Result) (ok bool) {
-	switch name {
+func (e *Entity) take(name []byte, value jsonvalue.Value) (ok bool) {
+	switch string(name) {
 	case "type", "id":
 		return true // the key says them
 	case "name":
@@ -321,61 +319,37 @@ func (e *Entity) take(name string, value *gjson.Result) (ok bool) {
 	return false
 }
 
-func text(value *gjson.Result, to *string) bool {
-	if value.Type != gjson.String {
-		return false
+func text(value jsonvalue.Value, to *string) bool {
+	s, ok := value.Text()
+	if ok {
+		*to = s
 	}
-	*to = value.Str
-	return true
+	return ok
 }
 
-func moment(value *gjson.Result, to *time.Time) bool {
-	t, ok := parseTime(value.Str)
-	if ok = ok && value.Type == gjson.String; ok {
+func moment(value jsonvalue.Value, to *time.Time) bool {
+	s, _ := value.Text()
+	t, ok := parseTime(s)
+	if ok {
 		*to = t
 	}
 	return ok
 }
 
-func texts(value *gjson.Result, to *[]string) bool {
-	if !value.IsArray() {
+func texts(value jsonvalue.Value, to *[]string) bool {
+	if !value.IsList() {
 		return false
 	}
 	list := []string{}
-	for _, v := range value.ForEach {
-		if v.Type != gjson.String {
+	for v := range value.Elements() {
+		s, ok := v.Text()
+		if !ok {
 			return false
 		}
-		list = append(list, v.Str)
+		list = append(list, s)
 	}
 	*to = list
 	return true
-}
-
-// plain is a value as encoding/json has it, numbers as json.Number.
-func plain(value *gjson.Result) any {
-	switch value.Type {
-	case gjson.String:
-		return value.Str
-	case gjson.Number:
-		return json.Number(value.Raw)
-	case gjson.JSON:
-		if value.IsArray() {
-			list := []any{}
-			for _, v := range value.ForEach {
-				list = append(list, plain(&v))
-			}
-			return list
-		}
-		object := make(map[string]any)
-		for name, v := range value.ForEach {
-			object[name.Str] = plain(&v)
-		}
-		return object
-	case gjson.Null:
-		return nil
-	}
-	return value.Bool()
 }
 
 // digest of a document: hex SHA-256 of its canonical form.
