@@ -37,6 +37,7 @@ var rules = []rule{
 	{pkg: "internal/jsonvalue"},
 	{pkg: "storage", packages: []string{"internal/jsonvalue"}},
 	{pkg: "storage/engine", packages: []string{"storage", "internal/jsonvalue"}},
+	{pkg: "storage/backup", packages: []string{"storage", "internal/jsonvalue"}},
 	{pkg: "storage/mem", packages: engine, modules: []string{"github.com/tidwall/btree"}},
 	{pkg: "storage/bolt", packages: engine, modules: []string{"go.etcd.io/bbolt"}},
 	{pkg: "storage/badger", packages: engine, modules: []string{"github.com/dgraph-io/badger/v4"}},
@@ -53,7 +54,7 @@ var rules = []rule{
 	{pkg: "storage/search", packages: []string{"storage", "internal/levels", "internal/pack"}, modules: []string{"github.com/kljensen/snowball"}},
 	{pkg: "soma/guard", modules: []string{"github.com/expr-lang/expr"}},
 	{pkg: "soma", packages: []string{"storage", "storage/search", "internal/jsonvalue"}, modules: []string{
-		"golang.org/x/text",        // NFC and NFD forms of an id are one
+		"golang.org/x/text", // NFC and NFD forms of an id are one
 	}},
 	{pkg: "storage/docs", packages: []string{"storage", "storage/search"}},
 	// Reading files is apart, so that who only searches links no parser of HTML.
@@ -61,7 +62,7 @@ var rules = []rule{
 	{pkg: "storage/vector", packages: []string{"storage", "internal/levels"}},
 	{pkg: "storage/open", packages: []string{"storage", "storage/badger", "storage/bolt", "storage/mem", "storage/vault"}},
 	// The suite compares engines with the one that is simple enough to be right.
-	{pkg: "storage/storagetest", packages: []string{"storage", "storage/mem"}, modules: []string{"github.com/google/go-cmp"}},
+	{pkg: "storage/storagetest", packages: []string{"storage", "storage/backup", "storage/mem"}, modules: []string{"github.com/google/go-cmp"}},
 
 	{pkg: "projection", packages: []string{"internal/appendjson"}},
 	{pkg: "projection/tiktoken", packages: []string{"projection"}, tests: tiktokenGo},

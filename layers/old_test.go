@@ -8,6 +8,7 @@ import (
 
 	"github.com/stratamem/strata/layers"
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/backup"
 )
 
 // TestOldStore goes on with a store that commit 4a288b4 wrote: what it says is
@@ -15,12 +16,12 @@ import (
 // it.
 func TestOldStore(t *testing.T) {
 	eachEngine(t, func(t *testing.T, store storage.Adapter) {
-		backup, err := os.Open("testdata/4a288b4.jsonl")
+		file, err := os.Open("testdata/4a288b4.jsonl")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer backup.Close()
-		if _, err := storage.Restore(t.Context(), store, backup, nil); err != nil {
+		defer file.Close()
+		if _, err := backup.Restore(t.Context(), store, file, nil); err != nil {
 			t.Fatal(err)
 		}
 		list := []struct {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/memory"
-	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/backup"
 	"github.com/stratamem/strata/storage/mem"
 )
 
@@ -15,13 +15,13 @@ import (
 // and looked for lost answers: an execution that had not ended, after one that
 // had and its child. The file is a backup of it.
 func TestOldStore(t *testing.T) {
-	backup, err := os.Open("testdata/1e6b860.jsonl")
+	file, err := os.Open("testdata/1e6b860.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer backup.Close()
+	defer file.Close()
 	store := mem.New()
-	if _, err := storage.Restore(t.Context(), store, backup, nil); err != nil {
+	if _, err := backup.Restore(t.Context(), store, file, nil); err != nil {
 		t.Fatal(err)
 	}
 	m := newMemory(t, store, nil, counting("resource", memory.ScopeResource), counting("thread", memory.ScopeThread), counting("execution", memory.ScopeExecution))

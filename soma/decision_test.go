@@ -14,6 +14,7 @@ import (
 	"github.com/stratamem/strata/soma"
 	"github.com/stratamem/strata/soma/guard"
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/backup"
 )
 
 // gold opens a file of testdata that the tool of 1e6b860 made, the commit before
@@ -36,7 +37,7 @@ func gold(t *testing.T, name string) io.Reader {
 // vault as it was on disk.
 func eachOld(t *testing.T, f func(w *world)) {
 	eachEngine(t, func(w *world) {
-		_, err := storage.Restore(w.Context(), w.db, gold(w.T, "backup.gz"), nil)
+		_, err := backup.Restore(w.Context(), w.db, gold(w.T, "backup.gz"), nil)
 		w.check(err)
 		w.open()
 		f(w)

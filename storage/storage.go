@@ -1,11 +1,12 @@
 // Package storage is the contract between Strata and the engines that keep its
 // data: the [Adapter] interface, the optional capabilities of an engine with
-// one function each, the rules for keys and values, typed errors, scoped
-// stores, backup and copy.
+// one function each, the rules for keys and values, typed errors, and scoped
+// stores.
 //
 // It is not an engine, knows none, and keeps no registry: package
 // storage/open opens an engine by name, storage/engine holds what engines
-// share, and storage/storagetest proves an engine.
+// share, storage/storagetest proves an engine, and storage/backup carries
+// what a store holds elsewhere.
 //
 // The one decision: what the framework cannot do without is in the interface, and
 // all else is a capability, a one- or two-method interface together with a package

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/backup"
 )
 
 // backupOptions are the flags of backup.
@@ -59,13 +60,13 @@ func backupStore(ctx context.Context, t *tool, o *backupOptions) error {
 	}
 	return inspectStore(ctx, o.store, func(store storage.Adapter) error {
 		show := newTransfer(t, o.quiet)
-		var tally storage.Tally
+		var tally backup.Tally
 		write := func(w io.Writer) (err error) {
 			lines := &lineCounter{w: w, pace: show.pace("written")}
 			if st, err := storage.StatsOf(ctx, store); err == nil {
 				lines.total = st.Documents + st.Records
 			}
-			tally, err = storage.Backup(ctx, store, lines)
+			tally, err = backup.Write(ctx, store, lines)
 			show.clear()
 			return err
 		}

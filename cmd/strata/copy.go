@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/backup"
 )
 
 // copyOptions are the flags of copy.
@@ -76,10 +77,10 @@ func copyStore(ctx context.Context, t *tool, o *copyOptions) error {
 		}
 		defer func() { err = errors.Join(err, to.Close()) }()
 		show := newTransfer(t, o.quiet)
-		opts := &storage.CopyOptions{Resume: o.resume}
+		opts := &backup.CopyOptions{Resume: o.resume}
 		passes := [2]*pace{show.pace("copied"), show.pace("verified")}
 		var written int64
-		opts.Progress = func(p storage.CopyProgress) {
+		opts.Progress = func(p backup.CopyProgress) {
 			pass := passes[0]
 			if p.Verifying {
 				pass = passes[1]
@@ -87,7 +88,7 @@ func copyStore(ctx context.Context, t *tool, o *copyOptions) error {
 			written = p.Written
 			pass.at(p.Done, p.Total)
 		}
-		tally, err := storage.Copy(ctx, to, from, opts)
+		tally, err := backup.Copy(ctx, to, from, opts)
 		show.clear()
 		if err != nil {
 			if ctx.Err() != nil {
@@ -121,7 +122,7 @@ func (x *transfer) clear() { x.line.clear() }
 
 // moved is what a verb that moves a store did.
 type moved struct {
-	storage.Tally
+	backup.Tally
 	Written *int64 `json:"written,omitempty"` // keys that were not there and equal already
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/backup"
 )
 
 // restoreOptions are the flags of restore.
@@ -75,12 +75,12 @@ func restoreStore(ctx context.Context, t *tool, o *restoreOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	opts := &storage.RestoreOptions{Merge: o.merge}
+	opts := &backup.RestoreOptions{Merge: o.merge}
 	if size == 0 {
 		keys := show.pace("restored")
-		opts.Progress = func(done storage.Tally) { keys.at(done.Documents+done.Records, 0) }
+		opts.Progress = func(done backup.Tally) { keys.at(done.Documents+done.Records, 0) }
 	}
-	tally, err := storage.Restore(ctx, store, in, opts)
+	tally, err := backup.Restore(ctx, store, in, opts)
 	show.clear()
 	if err != nil {
 		if ctx.Err() != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/backup"
 	"github.com/stratamem/strata/storage/bolt"
 	"github.com/stratamem/strata/storage/mem"
 )
@@ -31,7 +32,7 @@ var faults = map[string]func(ctx context.Context, s *bolt.Store) (storage.Adapte
 	},
 	"a batch is acknowledged before it is applied": func(ctx context.Context, s *bolt.Store) (storage.Adapter, error) {
 		e := &early{Store: mem.New(), later: make(chan []storage.Op, 1<<16)}
-		if _, err := storage.Copy(ctx, e.Store, s, nil); err != nil {
+		if _, err := backup.Copy(ctx, e.Store, s, nil); err != nil {
 			return nil, err
 		}
 		go func() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/backup"
 	"github.com/stratamem/strata/storage/badger"
 )
 
@@ -59,7 +60,7 @@ func TestFlippedValue(t *testing.T) {
 	for _, err = range s.Find(ctx, storage.Query{Equal: map[string]string{"f": "7"}}) {
 	}
 	damaged("Find", err)
-	_, err = storage.Backup(ctx, s, new(bytes.Buffer))
+	_, err = backup.Write(ctx, s, new(bytes.Buffer))
 	damaged("Backup", err)
 	damaged("EnsureIndex", s.EnsureIndex(ctx, "pad"))
 	if _, _, err := s.Get(ctx, "doc/008"); err != nil {

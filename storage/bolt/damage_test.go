@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/backup"
 	"github.com/stratamem/strata/storage/bolt"
 )
 
@@ -73,7 +74,7 @@ func TestFlippedValue(t *testing.T) {
 	for _, err = range s.Find(ctx, storage.Query{Equal: map[string]string{"f": "7"}}) {
 	}
 	damaged("Find", err)
-	_, err = storage.Backup(ctx, s, new(bytes.Buffer))
+	_, err = backup.Write(ctx, s, new(bytes.Buffer))
 	damaged("Backup", err)
 	if _, _, err := s.Get(ctx, "doc/008"); err != nil {
 		t.Errorf("Get of another key: %v", err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/backup"
 	"github.com/stratamem/strata/storage/mem"
 )
 
@@ -23,7 +24,7 @@ func transferCases() []testCase {
 }
 
 // variety sets a bit of everything and returns the tally of it.
-func variety(t *testing.T, e Engine, a storage.Adapter) storage.Tally {
+func variety(t *testing.T, e Engine, a storage.Adapter) backup.Tally {
 	t.Helper()
 	declare(t, a, "even", "tags")
 	fill(t, e, a, 400)
@@ -34,7 +35,7 @@ func variety(t *testing.T, e Engine, a storage.Adapter) storage.Tally {
 	set(t, a, "_rec/big", strings.Repeat("\x00\xff", 1<<17))
 	set(t, a, "doc/big", `{"body":"`+strings.Repeat("ü", 1<<17)+`"}`)
 	set(t, a, "_rec/empty", "")
-	tally, err := storage.TallyOf(t.Context(), a)
+	tally, err := backup.TallyOf(t.Context(), a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +43,9 @@ func variety(t *testing.T, e Engine, a storage.Adapter) storage.Tally {
 }
 
 // alike checks that a store holds what variety made, and answers as it did.
-func alike(t *testing.T, a, original storage.Adapter, tally storage.Tally) {
+func alike(t *testing.T, a, original storage.Adapter, tally backup.Tally) {
 	t.Helper()
-	got, err := storage.TallyOf(t.Context(), a)
+	got, err := backup.TallyOf(t.Context(), a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,10 +55,10 @@ func alike(t *testing.T, a, original storage.Adapter, tally storage.Tally) {
 	}
 }
 
-func backup(t *testing.T, a storage.Adapter) ([]byte, storage.Tally) {
+func backedUp(t *testing.T, a storage.Adapter) ([]byte, backup.Tally) {
 	t.Helper()
 	var out bytes.Buffer
-	tally, err := storage.Backup(t.Context(), a, &out)
+	tally, err := backup.Write(t.Context(), a, &out)
 	if err != nil {
 		t.Fatalf("Backup: %v", err)
 	}
@@ -67,12 +68,12 @@ func backup(t *testing.T, a storage.Adapter) ([]byte, storage.Tally) {
 func backupAndRestore(t *testing.T, e Engine) {
 	a := e.open(t)
 	tally := variety(t, e, a)
-	text, written := backup(t, a)
+	text, written := backedUp(t, a)
 	diff(t, "tally of the backup", written, tally)
 
 	m := mem.New()
 	defer m.Close()
-	read, err := storage.Restore(t.Context(), m, bytes.NewReader(text), nil)
+	read, err := backup.Restore(t.Context(), m, bytes.NewReader(text), nil)
 	if err != nil {
 		t.Fatalf("Restore into mem: %v", err)
 	}
@@ -81,16 +82,16 @@ func backupAndRestore(t *testing.T, e Engine) {
 		declare(t, m, "even", "tags")
 	}
 	alike(t, m, a, tally)
-	again, _ := backup(t, m)
+	again, _ := backedUp(t, m)
 	if _, rest, _ := bytes.Cut(text, []byte("\n")); !bytes.Contains(again, rest[:bytes.LastIndex(rest, []byte(`{"end"`))]) {
 		t.Error("the backup of a restored backup has other lines")
 	}
 
 	// And back, from a reader that cannot seek.
 	b := e.open(t)
-	var last storage.Tally
-	progress := func(done storage.Tally) { last = done }
-	if _, err := storage.Restore(t.Context(), b, io.MultiReader(bytes.NewReader(again)), &storage.RestoreOptions{Progress: progress}); err != nil {
+	var last backup.Tally
+	progress := func(done backup.Tally) { last = done }
+	if _, err := backup.Restore(t.Context(), b, io.MultiReader(bytes.NewReader(again)), &backup.RestoreOptions{Progress: progress}); err != nil {
 		t.Fatalf("Restore: %v", err)
 	}
 	if last.Documents != tally.Documents || last.Records != tally.Records {
@@ -99,11 +100,11 @@ func backupAndRestore(t *testing.T, e Engine) {
 	alike(t, b, a, tally)
 	sound(t, e, b)
 
-	_, err = storage.Restore(t.Context(), b, bytes.NewReader(text), nil)
+	_, err = backup.Restore(t.Context(), b, bytes.NewReader(text), nil)
 	checkInvalid(t, "Restore into a store that is not empty", err)
 	set(t, b, "_rec/empty", "changed")
 	set(t, b, "_rec/extra", "stays")
-	if _, err := storage.Restore(t.Context(), b, bytes.NewReader(text), &storage.RestoreOptions{Merge: true}); err != nil {
+	if _, err := backup.Restore(t.Context(), b, bytes.NewReader(text), &backup.RestoreOptions{Merge: true}); err != nil {
 		t.Fatalf("Restore with Merge: %v", err)
 	}
 	want(t, b, "_rec/empty", "")
@@ -113,11 +114,11 @@ func backupAndRestore(t *testing.T, e Engine) {
 func backupDamaged(t *testing.T, e Engine) {
 	a := e.open(t)
 	fill(t, e, a, 5)
-	text, _ := backup(t, a)
+	text, _ := backedUp(t, a)
 	b := e.open(t)
 	refuse := func(what string, text []byte, target error) {
 		t.Helper()
-		_, err := storage.Restore(t.Context(), b, bytes.NewReader(text), nil)
+		_, err := backup.Restore(t.Context(), b, bytes.NewReader(text), nil)
 		if !errors.Is(err, target) {
 			t.Errorf("%s: error %v, want %v", what, err, target)
 		}
@@ -133,7 +134,7 @@ func backupDamaged(t *testing.T, e Engine) {
 	for i := range text {
 		bad := bytes.Clone(text)
 		bad[i] ^= 1
-		_, err := storage.Restore(t.Context(), b, bytes.NewReader(bad), nil)
+		_, err := backup.Restore(t.Context(), b, bytes.NewReader(bad), nil)
 		if !errors.Is(err, storage.ErrCorrupt) && !(i <= header && (errors.Is(err, storage.ErrFormat) || errors.Is(err, storage.ErrNewer))) {
 			t.Errorf("bit of byte %d flipped: %v", i, err)
 		}
@@ -154,8 +155,8 @@ func copyBetween(t *testing.T, e Engine) {
 	tally := variety(t, e, a)
 	m := mem.New()
 	defer m.Close()
-	var steps []storage.CopyProgress
-	got, err := storage.Copy(t.Context(), m, a, &storage.CopyOptions{Progress: func(p storage.CopyProgress) { steps = append(steps, p) }})
+	var steps []backup.CopyProgress
+	got, err := backup.Copy(t.Context(), m, a, &backup.CopyOptions{Progress: func(p backup.CopyProgress) { steps = append(steps, p) }})
 	if err != nil {
 		t.Fatalf("Copy to mem: %v", err)
 	}
@@ -168,15 +169,15 @@ func copyBetween(t *testing.T, e Engine) {
 		t.Errorf("progress is %+v", steps)
 	}
 	b := e.open(t)
-	if _, err := storage.Copy(t.Context(), b, m, nil); err != nil {
+	if _, err := backup.Copy(t.Context(), b, m, nil); err != nil {
 		t.Fatalf("Copy back: %v", err)
 	}
 	alike(t, b, a, tally)
 	sound(t, e, b)
-	_, err = storage.Copy(t.Context(), b, m, nil)
+	_, err = backup.Copy(t.Context(), b, m, nil)
 	checkInvalid(t, "Copy into a store that is not empty", err)
 	set(t, b, "_rec/extra", "")
-	_, err = storage.Copy(t.Context(), b, m, &storage.CopyOptions{Resume: true})
+	_, err = backup.Copy(t.Context(), b, m, &backup.CopyOptions{Resume: true})
 	checkInvalid(t, "Copy into a store that holds something else", err)
 }
 
@@ -186,7 +187,7 @@ func copyResumed(t *testing.T, e Engine) {
 	keys := fill(t, Engine{}, src, 1500)
 	dst := e.open(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := storage.Copy(ctx, dst, src, &storage.CopyOptions{Progress: func(p storage.CopyProgress) {
+	_, err := backup.Copy(ctx, dst, src, &backup.CopyOptions{Progress: func(p backup.CopyProgress) {
 		if p.Done >= 1500 {
 			cancel()
 		}
@@ -197,8 +198,8 @@ func copyResumed(t *testing.T, e Engine) {
 		t.Fatalf("a cancelled Copy left %d keys of %d", have, len(keys))
 	}
 	set(t, dst, keys[0], "damaged")
-	var last storage.CopyProgress
-	if _, err := storage.Copy(t.Context(), dst, src, &storage.CopyOptions{Resume: true, Progress: func(p storage.CopyProgress) { last = p }}); err != nil {
+	var last backup.CopyProgress
+	if _, err := backup.Copy(t.Context(), dst, src, &backup.CopyOptions{Resume: true, Progress: func(p backup.CopyProgress) { last = p }}); err != nil {
 		t.Fatalf("resumed Copy: %v", err)
 	}
 	if int(last.Written) != len(keys)-have+1 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/backup"
 	"github.com/stratamem/strata/storage/mem"
 )
 
@@ -75,7 +76,7 @@ func compact(t *testing.T, e Engine) {
 		remove(t, a, fmt.Sprintf("fill/%06d", i))
 		set(t, a, fmt.Sprintf("_fill/%06d", i), "short")
 	}
-	before, err := storage.TallyOf(t.Context(), a)
+	before, err := backup.TallyOf(t.Context(), a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func compact(t *testing.T, e Engine) {
 		if err := storage.Compact(t.Context(), a); err != nil {
 			t.Fatalf("Compact: %v", err)
 		}
-		after, err := storage.TallyOf(t.Context(), a)
+		after, err := backup.TallyOf(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,9 +195,9 @@ func snapshot(t *testing.T, e Engine) {
 		if err := still.Close(); err != nil {
 			t.Errorf("Close of a snapshot: %v", err)
 		}
-		text, _ := backup(t, a)
+		text, _ := backedUp(t, a)
 		m := mem.New()
-		if _, err := storage.Restore(t.Context(), m, bytes.NewReader(text), nil); err != nil {
+		if _, err := backup.Restore(t.Context(), m, bytes.NewReader(text), nil); err != nil {
 			t.Fatal(err)
 		}
 		whole("a backup", m)
@@ -245,7 +246,7 @@ func calls(ctx context.Context, e Engine, a storage.Adapter) map[string]error {
 	for _, err := range storage.Find(ctx, a, storage.Query{Equal: fields{"f": "1"}}) {
 		errs["Find"] = err
 	}
-	errs["Backup"] = func() error { _, err := storage.Backup(ctx, a, new(bytes.Buffer)); return err }()
+	errs["Backup"] = func() error { _, err := backup.Write(ctx, a, new(bytes.Buffer)); return err }()
 	errs["Apply"] = a.Apply(ctx, storage.Put("_a", nil))
 	if e.has("Finder") {
 		errs["EnsureIndex"] = storage.EnsureIndex(ctx, a, "g")

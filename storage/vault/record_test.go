@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/backup"
 	"github.com/stratamem/strata/storage/vault"
 )
 
@@ -182,15 +183,15 @@ func TestRecordFiles(t *testing.T) {
 	}
 	absent(t, s, "_governance/a/b")
 	check(still)
-	var backup bytes.Buffer
-	if _, err := storage.Backup(t.Context(), still, &backup); err != nil {
+	var text bytes.Buffer
+	if _, err := backup.Write(t.Context(), still, &text); err != nil {
 		t.Fatal(err)
 	}
 	if err := still.Close(); err != nil {
 		t.Fatal(err)
 	}
 	restored := open(t, filepath.Join(t.TempDir(), "restored"), governed())
-	if _, err := storage.Restore(t.Context(), restored, &backup, nil); err != nil {
+	if _, err := backup.Restore(t.Context(), restored, &text, nil); err != nil {
 		t.Fatal(err)
 	}
 	check(restored)

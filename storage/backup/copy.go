@@ -1,9 +1,11 @@
-package storage
+package backup
 
 import (
 	"context"
 	"fmt"
 	"iter"
+
+	"github.com/stratamem/strata/storage"
 )
 
 // CopyOptions of [Copy]. The zero value is the default.
@@ -27,9 +29,9 @@ type CopyProgress struct {
 // Copy makes dst hold what src holds, with the same indexes declared, and
 // returns what that is. It streams, in batches where dst takes them, then reads
 // both and compares them entry by entry; a difference, which may also be a
-// write to src meanwhile, is a [*CorruptError] that names the key. dst must be
+// write to src meanwhile, is a [*storage.CorruptError] that names the key. dst must be
 // empty unless opts.Resume is set.
-func Copy(ctx context.Context, dst, src Adapter, opts *CopyOptions) (Tally, error) {
+func Copy(ctx context.Context, dst, src storage.Adapter, opts *CopyOptions) (Tally, error) {
 	if opts == nil {
 		opts = &CopyOptions{}
 	}
@@ -43,7 +45,7 @@ func Copy(ctx context.Context, dst, src Adapter, opts *CopyOptions) (Tally, erro
 
 type copier struct {
 	ctx      context.Context
-	dst, src Adapter
+	dst, src storage.Adapter
 	report   func(CopyProgress)
 	progress CopyProgress
 }
@@ -54,7 +56,7 @@ func (c *copier) copy(resume bool) (Tally, error) {
 			return Tally{}, err
 		}
 	}
-	if st, err := StatsOf(c.ctx, c.src); err == nil {
+	if st, err := storage.StatsOf(c.ctx, c.src); err == nil {
 		c.progress.Total = st.Documents + st.Records
 	}
 	if err := c.transfer(); err != nil {
@@ -62,7 +64,7 @@ func (c *copier) copy(resume bool) (Tally, error) {
 	}
 	fields, err := declaredIn(c.ctx, c.src)
 	if err == nil && len(fields) > 0 {
-		err = EnsureIndex(c.ctx, c.dst, fields...)
+		err = storage.EnsureIndex(c.ctx, c.dst, fields...)
 	}
 	if err != nil {
 		return Tally{}, err
@@ -73,10 +75,10 @@ func (c *copier) copy(resume bool) (Tally, error) {
 // transfer writes to dst what it lacks, walking over both in key order.
 func (c *copier) transfer() error {
 	b := bulk{ctx: c.ctx, a: c.dst}
-	there, stop := iter.Pull2(Scan(c.ctx, c.dst, "", nil))
+	there, stop := iter.Pull2(storage.Scan(c.ctx, c.dst, "", nil))
 	defer stop()
 	have, err, ok := there()
-	for e, srcErr := range Scan(c.ctx, c.src, "", nil) {
+	for e, srcErr := range storage.Scan(c.ctx, c.src, "", nil) {
 		if err != nil || srcErr != nil {
 			return first(srcErr, err)
 		}
@@ -108,16 +110,16 @@ func (c *copier) transfer() error {
 }
 
 func extra(key string) error {
-	return &InvalidError{Key: key, Rule: "destination has a key that the source lacks"}
+	return &storage.InvalidError{Key: key, Rule: "destination has a key that the source lacks"}
 }
 
 // verify reads both stores and compares them.
 func (c *copier) verify() (Tally, error) {
 	c.progress.Verifying, c.progress.Done = true, 0
 	tally := newTallier()
-	there, stop := iter.Pull2(Scan(c.ctx, c.dst, "", nil))
+	there, stop := iter.Pull2(storage.Scan(c.ctx, c.dst, "", nil))
 	defer stop()
-	for e, err := range Scan(c.ctx, c.src, "", nil) {
+	for e, err := range storage.Scan(c.ctx, c.src, "", nil) {
 		if err != nil {
 			return Tally{}, err
 		}
@@ -154,7 +156,7 @@ func (c *copier) step() {
 }
 
 func differs(key string) error {
-	return &CorruptError{
+	return &storage.CorruptError{
 		Key:    key,
 		Reason: "the copy differs from its source",
 		Repair: "keep writers off both stores and resume the copy",

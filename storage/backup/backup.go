@@ -1,4 +1,10 @@
-package storage
+// Package backup carries what a store holds to somewhere else: into a file that any
+// engine takes back, or into another store.
+//
+// It is no engine's own format and copies no files: it reads and writes by the
+// contract of package storage. The one decision: one portable text, checked as a whole
+// before a byte of it is restored, so that a store can move from any engine to any other.
+package backup
 
 import (
 	"bufio"
@@ -16,6 +22,7 @@ import (
 	"time"
 
 	"github.com/stratamem/strata/internal/jsonvalue"
+	"github.com/stratamem/strata/storage"
 )
 
 // A backup is text, one JSON object on each line, each ended by a line feed:
@@ -33,7 +40,7 @@ const (
 	backupFormat  = "strata-backup"
 	backupVersion = 1
 	// backupLine bounds a line: a value in base64, a key in escapes, names.
-	backupLine = MaxValue/3*4 + 6*MaxKey + 1024
+	backupLine = storage.MaxValue/3*4 + 6*storage.MaxKey + 1024
 )
 
 type backupHeader struct {
@@ -55,29 +62,29 @@ type backupEntry struct {
 	SHA256    string `json:"sha256"`
 }
 
-// Backup writes the whole store to w, in a format that [Restore] reads into any
-// engine. It is the store of one moment where the engine has [Snapshot]; on
+// Write writes what the whole store holds to w, in a format that [Restore] reads into any
+// engine. It is the store of one moment where the engine has [storage.Snapshot]; on
 // another, writes made while it runs may be in it or not, a batch also in part.
 // After an error what was written is no backup, and Restore says so.
-func Backup(ctx context.Context, a Adapter, w io.Writer) (Tally, error) {
-	still, err := Snapshot(ctx, a)
+func Write(ctx context.Context, a storage.Adapter, w io.Writer) (Tally, error) {
+	still, err := storage.Snapshot(ctx, a)
 	switch {
-	case errors.Is(err, ErrUnsupported):
-		return backup(ctx, a, w)
+	case errors.Is(err, storage.ErrUnsupported):
+		return write(ctx, a, w)
 	case err != nil:
 		return Tally{}, fmt.Errorf("backup: %w", err)
 	}
-	tally, err := backup(ctx, still, w)
+	tally, err := write(ctx, still, w)
 	if closeErr := still.Close(); err == nil && closeErr != nil {
 		return Tally{}, fmt.Errorf("backup: %w", closeErr)
 	}
 	return tally, err
 }
 
-func backup(ctx context.Context, a Adapter, w io.Writer) (Tally, error) {
+func write(ctx context.Context, a storage.Adapter, w io.Writer) (Tally, error) {
 	header := backupHeader{Format: backupFormat, Version: backupVersion, Created: time.Now().UTC().Truncate(time.Second)}
-	st, err := StatsOf(ctx, a)
-	if err != nil && !errors.Is(err, ErrUnsupported) {
+	st, err := storage.StatsOf(ctx, a)
+	if err != nil && !errors.Is(err, storage.ErrUnsupported) {
 		return Tally{}, fmt.Errorf("backup: %w", err)
 	}
 	header.Engine, header.Indexes = st.Engine, st.Indexes
@@ -90,7 +97,7 @@ func backup(ctx context.Context, a Adapter, w io.Writer) (Tally, error) {
 	out.Write(append(first, '\n')) // a failed write fails all that follow
 	tally := newTallier()
 	var line []byte
-	for e, err := range Scan(ctx, a, "", nil) {
+	for e, err := range storage.Scan(ctx, a, "", nil) {
 		if err != nil {
 			return Tally{}, fmt.Errorf("backup: %w", err)
 		}
@@ -118,7 +125,7 @@ func backup(ctx context.Context, a Adapter, w io.Writer) (Tally, error) {
 func appendLine(line []byte, key string, value []byte) []byte {
 	line = append(line, `{"key":`...)
 	line = jsonvalue.AppendString(line, []byte(key))
-	if IsDocument(key) {
+	if storage.IsDocument(key) {
 		line = append(line, `,"document":`...)
 		line = append(line, value...)
 		return append(line, "}\n"...)
@@ -140,13 +147,13 @@ type RestoreOptions struct {
 
 // Restore writes a backup into a and declares its indexes there. It reads the
 // backup twice, the first time to verify it, so that a damaged one, a
-// [*CorruptError], changes nothing; a reader that cannot seek is kept in a
+// [*storage.CorruptError], changes nothing; a reader that cannot seek is kept in a
 // temporary file meanwhile. A store that is not empty is refused unless
 // opts.Merge is set, and so is a backup of a newer version.
 //
 // An error after that, for example of a full disk, leaves a part restored:
 // run it again with Merge.
-func Restore(ctx context.Context, a Adapter, r io.Reader, opts *RestoreOptions) (Tally, error) {
+func Restore(ctx context.Context, a storage.Adapter, r io.Reader, opts *RestoreOptions) (Tally, error) {
 	if opts == nil {
 		opts = &RestoreOptions{}
 	}
@@ -164,7 +171,7 @@ func Restore(ctx context.Context, a Adapter, r io.Reader, opts *RestoreOptions) 
 	if err != nil {
 		return Tally{}, fmt.Errorf("restore: %w", err)
 	}
-	verify := func(Entry) error { return ctx.Err() }
+	verify := func(storage.Entry) error { return ctx.Err() }
 	header, total, err := readBackup(file, verify)
 	if err != nil {
 		return Tally{}, fmt.Errorf("restore: %w", err)
@@ -174,7 +181,7 @@ func Restore(ctx context.Context, a Adapter, r io.Reader, opts *RestoreOptions) 
 	}
 	b := bulk{ctx: ctx, a: a}
 	done := newTallier()
-	_, _, err = readBackup(file, func(e Entry) error {
+	_, _, err = readBackup(file, func(e storage.Entry) error {
 		done.add(e.Key, e.Value)
 		if opts.Progress != nil && (done.t.Documents+done.t.Records)%bulkOps == 0 {
 			opts.Progress(done.t)
@@ -185,7 +192,7 @@ func Restore(ctx context.Context, a Adapter, r io.Reader, opts *RestoreOptions) 
 		err = b.flush()
 	}
 	if err == nil && len(header.Indexes) > 0 {
-		err = EnsureIndex(ctx, a, header.Indexes...)
+		err = storage.EnsureIndex(ctx, a, header.Indexes...)
 	}
 	if err != nil {
 		return Tally{}, fmt.Errorf("restore: %w", err)
@@ -224,7 +231,7 @@ func seekable(r io.Reader) (io.ReadSeeker, func(), error) {
 }
 
 // readBackup calls each for every entry and verifies the whole.
-func readBackup(r io.Reader, each func(Entry) error) (backupHeader, Tally, error) {
+func readBackup(r io.Reader, each func(storage.Entry) error) (backupHeader, Tally, error) {
 	in := &backupReader{in: bufio.NewReaderSize(r, 64<<10), sum: sha256.New()}
 	header, err := in.header()
 	if err != nil {
@@ -251,11 +258,11 @@ func readBackup(r io.Reader, each func(Entry) error) (backupHeader, Tally, error
 			return header, tally.sum(), nil
 		}
 		in.sum.Write(in.buf)
-		entry := Entry{Key: e.Key, Value: e.Record}
-		if IsDocument(e.Key) {
+		entry := storage.Entry{Key: e.Key, Value: e.Record}
+		if storage.IsDocument(e.Key) {
 			entry.Value = e.Document
 		}
-		if ValidateEntry(entry.Key, entry.Value) != nil || entry.Key <= last {
+		if storage.ValidateEntry(entry.Key, entry.Value) != nil || entry.Key <= last {
 			return header, Tally{}, in.damaged("entry breaks a rule")
 		}
 		last = entry.Key
@@ -274,7 +281,7 @@ type backupReader struct {
 }
 
 func (b *backupReader) damaged(reason string) error {
-	return &CorruptError{
+	return &storage.CorruptError{
 		Reason: fmt.Sprintf("backup, line %d: %s", b.read, reason),
 		Repair: "use another backup",
 	}
@@ -303,15 +310,15 @@ func (b *backupReader) line() ([]byte, error) {
 func (b *backupReader) header() (backupHeader, error) {
 	var h backupHeader
 	line, err := b.line()
-	if err != nil && !errors.Is(err, ErrCorrupt) {
+	if err != nil && !errors.Is(err, storage.ErrCorrupt) {
 		return h, err
 	}
 	if err != nil || json.Unmarshal(line, &h) != nil || h.Format != backupFormat || h.Version < 1 {
-		return h, &FormatError{Reason: "this is no Strata backup"}
+		return h, &storage.FormatError{Reason: "this is no Strata backup"}
 	}
 	b.sum.Write(b.buf)
 	if h.Version > backupVersion {
-		return h, &FormatError{Newer: true, Reason: fmt.Sprintf(
+		return h, &storage.FormatError{Newer: true, Reason: fmt.Sprintf(
 			"backup has version %d, newer than the %d this program reads: use a newer one", h.Version, backupVersion)}
 	}
 	return h, nil

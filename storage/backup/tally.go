@@ -1,4 +1,4 @@
-package storage
+package backup
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash"
+
+	"github.com/stratamem/strata/storage"
 )
 
 // Tally sums up the content of a store or backup. Two with the same Digest
@@ -23,9 +25,9 @@ type Tally struct {
 }
 
 // TallyOf reads the whole store.
-func TallyOf(ctx context.Context, a Adapter) (Tally, error) {
+func TallyOf(ctx context.Context, a storage.Adapter) (Tally, error) {
 	t := newTallier()
-	for e, err := range Scan(ctx, a, "", nil) {
+	for e, err := range storage.Scan(ctx, a, "", nil) {
 		if err != nil {
 			return Tally{}, err
 		}
@@ -39,13 +41,13 @@ func TallyOf(ctx context.Context, a Adapter) (Tally, error) {
 }
 
 // agreed returns the value of an entry in the form in which engines agree.
-func agreed(e Entry) ([]byte, error) {
-	if !IsDocument(e.Key) {
+func agreed(e storage.Entry) ([]byte, error) {
+	if !storage.IsDocument(e.Key) {
 		return e.Value, nil
 	}
-	value, err := Canonical(e.Value)
+	value, err := storage.Canonical(e.Value)
 	if err != nil {
-		return nil, &KeyError{Op: "read", Key: e.Key, Err: err}
+		return nil, &storage.KeyError{Op: "read", Key: e.Key, Err: err}
 	}
 	return value, nil
 }
@@ -58,7 +60,7 @@ type tallier struct {
 func newTallier() *tallier { return &tallier{h: sha256.New()} }
 
 func (t *tallier) add(key string, value []byte) {
-	if IsDocument(key) {
+	if storage.IsDocument(key) {
 		t.t.Documents++
 	} else {
 		t.t.Records++
@@ -77,64 +79,31 @@ func (t *tallier) sum() Tally {
 	return out
 }
 
-// bulk writes many entries to a store, in batches where it takes them.
-type bulk struct {
-	ctx   context.Context
-	a     Adapter
-	ops   []Op
-	bytes int
-}
-
-const (
-	bulkOps   = 500
-	bulkBytes = 4 << 20
-)
-
-// put writes an entry, now or with the next flush.
-func (b *bulk) put(key string, value []byte) error {
-	size := len(key) + len(value)
-	if len(b.ops) == bulkOps || len(b.ops) > 0 && b.bytes+size > bulkBytes {
-		if err := b.flush(); err != nil {
-			return err
-		}
-	}
-	b.ops = append(b.ops, Put(key, value))
-	b.bytes += size
-	return nil
-}
-
-// flush writes what is held.
-func (b *bulk) flush() error {
-	ops := b.ops
-	b.ops, b.bytes = b.ops[:0], 0
-	return b.a.Apply(b.ctx, ops...)
-}
-
 // ensureEmpty refuses a store that holds anything.
-func ensureEmpty(ctx context.Context, a Adapter, rule string) error {
+func ensureEmpty(ctx context.Context, a storage.Adapter, rule string) error {
 	for key, err := range a.List(ctx, "") {
 		if err != nil {
 			return err
 		}
-		return &InvalidError{Key: key, Rule: rule}
+		return &storage.InvalidError{Key: key, Rule: rule}
 	}
 	return nil
 }
 
 // declaredIn returns the declared fields of a store, if it tells.
-func declaredIn(ctx context.Context, a Adapter) ([]string, error) {
-	st, err := StatsOf(ctx, a)
-	if err != nil && !errors.Is(err, ErrUnsupported) {
+func declaredIn(ctx context.Context, a storage.Adapter) ([]string, error) {
+	st, err := storage.StatsOf(ctx, a)
+	if err != nil && !errors.Is(err, storage.ErrUnsupported) {
 		return nil, err
 	}
 	return st.Indexes, nil
 }
 
-func sameValue(a, b Entry) (bool, error) {
+func sameValue(a, b storage.Entry) (bool, error) {
 	if bytes.Equal(a.Value, b.Value) {
 		return true, nil
 	}
-	if !IsDocument(a.Key) {
+	if !storage.IsDocument(a.Key) {
 		return false, nil
 	}
 	x, err := agreed(a)

@@ -1,4 +1,4 @@
-package storage_test
+package backup_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/backup"
 	"github.com/stratamem/strata/storage/mem"
 )
 
@@ -20,7 +21,7 @@ func FuzzRestore(f *testing.F) {
 		}
 	}
 	var text bytes.Buffer
-	if _, err := storage.Backup(context.Background(), m, &text); err != nil {
+	if _, err := backup.Write(context.Background(), m, &text); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(text.Bytes())
@@ -28,7 +29,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add([]byte(`{"format":"strata-backup","version":1}` + "\n" + `{"end":true}` + "\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		m := mem.New()
-		tally, err := storage.Restore(t.Context(), m, bytes.NewReader(in), nil)
+		tally, err := backup.Restore(t.Context(), m, bytes.NewReader(in), nil)
 		if err != nil {
 			if !errors.Is(err, storage.ErrCorrupt) && !errors.Is(err, storage.ErrFormat) && !errors.Is(err, storage.ErrNewer) && !errors.Is(err, storage.ErrInvalid) {
 				t.Errorf("Restore: %v", err)
@@ -39,7 +40,7 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		var out bytes.Buffer
-		again, err := storage.Backup(t.Context(), m, &out)
+		again, err := backup.Write(t.Context(), m, &out)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,40 @@
+package backup
+
+import (
+	"context"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// bulk writes many entries to a store, in batches where it takes them.
+type bulk struct {
+	ctx   context.Context
+	a     storage.Adapter
+	ops   []storage.Op
+	bytes int
+}
+
+const (
+	bulkOps   = 500
+	bulkBytes = 4 << 20
+)
+
+// put writes an entry, now or with the next flush.
+func (b *bulk) put(key string, value []byte) error {
+	size := len(key) + len(value)
+	if len(b.ops) == bulkOps || len(b.ops) > 0 && b.bytes+size > bulkBytes {
+		if err := b.flush(); err != nil {
+			return err
+		}
+	}
+	b.ops = append(b.ops, storage.Put(key, value))
+	b.bytes += size
+	return nil
+}
+
+// flush writes what is held.
+func (b *bulk) flush() error {
+	ops := b.ops
+	b.ops, b.bytes = b.ops[:0], 0
+	return b.a.Apply(b.ctx, ops...)
+}
