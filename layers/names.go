@@ -97,7 +97,7 @@ func newNameIndex() (*nameIndex, error) {
 	return x, nil
 }
 
-func loadRoll(key string, stored []byte) (*roll, error) {
+func loadRoll(_ context.Context, _ storage.Reader, key string, stored []byte) (*roll, error) {
 	r := &roll{words: make(map[string][]int32)}
 	value, err := pack.Unpack(stored)
 	if err == nil {

@@ -82,11 +82,11 @@ type Set[P any] struct {
 	sync.RWMutex
 	Parts map[string]P // by key: what Load returned
 
-	Name  string                                    // of the index, for errors
-	Load  func(key string, value []byte) (P, error) // adds a segment to the picture
-	Drop  func(P)                                   // takes it out
-	Ready func() bool                               // ends a change; false asks for a picture that is made anew
-	Reset func()                                    // empties the picture
+	Name  string                                                                           // of the index, for errors
+	Load  func(ctx context.Context, r storage.Reader, key string, value []byte) (P, error) // adds a segment to the picture
+	Drop  func(P)                                                                          // takes it out
+	Ready func() bool                                                                      // ends a change; false asks for a picture that is made anew
+	Reset func()                                                                           // empties the picture
 
 	head, deep string // as last read
 	partial    bool   // a read was not finished
@@ -214,14 +214,18 @@ func (s *Set[P]) read(ctx context.Context, r storage.Reader) error {
 	return nil
 }
 
+// loadAll loads every segment, those of the highest level first: what is in one of
+// those and below as well, a picture has there.
 func (s *Set[P]) loadAll(ctx context.Context, r storage.Reader, there map[string]bool) error {
-	for e, err := range r.Scan(ctx, segments, nil) {
-		if err != nil {
-			return s.failed(err)
-		}
-		there[e.Key] = true
-		if err := s.load(e.Key, e.Value); err != nil {
-			return err
+	for level := Levels - 1; level >= 0; level-- {
+		for e, err := range r.Scan(ctx, prefix(level), nil) {
+			if err != nil {
+				return s.failed(err)
+			}
+			there[e.Key] = true
+			if err := s.load(ctx, r, e.Key, e.Value); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -246,18 +250,18 @@ func (s *Set[P]) update(ctx context.Context, r storage.Reader, levels int, there
 		if err != nil {
 			return s.failed(err)
 		}
-		if err := s.load(key, value); err != nil {
+		if err := s.load(ctx, r, key, value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Set[P]) load(key string, value []byte) error {
+func (s *Set[P]) load(ctx context.Context, r storage.Reader, key string, value []byte) error {
 	if _, ok := s.Parts[key]; ok {
 		return nil
 	}
-	p, err := s.Load(key, value)
+	p, err := s.Load(ctx, r, key, value)
 	if err == nil {
 		s.Parts[key] = p
 	}

@@ -22,7 +22,7 @@ func newSet() (*levels.Set[[]byte], *numbers) {
 	var n numbers
 	return &levels.Set[[]byte]{
 		Name: "numbers",
-		Load: func(_ string, value []byte) ([]byte, error) {
+		Load: func(_ context.Context, _ storage.Reader, _ string, value []byte) ([]byte, error) {
 			for _, b := range value {
 				n[b]++
 			}

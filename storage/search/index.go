@@ -80,7 +80,7 @@ func New(opts *Options) (*Index, error) {
 	return ix, nil
 }
 
-func (ix *Index) load(key string, value []byte) ([]uint32, error) {
+func (ix *Index) load(_ context.Context, _ storage.Reader, key string, value []byte) ([]uint32, error) {
 	s, err := decodeSegment(value)
 	if err != nil {
 		return nil, corrupt(key, err)

@@ -67,7 +67,7 @@ func New(model string, dim int) (*Index, error) {
 	return ix, nil
 }
 
-func (ix *Index) load(key string, value []byte) (*part, error) {
+func (ix *Index) load(_ context.Context, _ storage.Reader, key string, value []byte) (*part, error) {
 	s, err := ix.decode(key, value)
 	if err != nil {
 		return nil, err
