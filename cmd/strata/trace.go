@@ -20,7 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/stratamem/strata/internal/otlpfile"
+	"github.com/stratamem/strata/cmd/strata/internal/otlpfile"
 )
 
 // traceFlags say where spans go.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stratamem/strata/internal/otlptest"
+	"github.com/stratamem/strata/cmd/strata/internal/otlptest"
 )
 
 func writeFile(t *testing.T, name, text string) string {

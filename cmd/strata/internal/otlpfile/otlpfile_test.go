@@ -17,8 +17,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/stratamem/strata/internal/otlpfile"
-	"github.com/stratamem/strata/internal/otlptest"
+	"github.com/stratamem/strata/cmd/strata/internal/otlpfile"
+	"github.com/stratamem/strata/cmd/strata/internal/otlptest"
 )
 
 // record makes three spans.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stratamem/strata/internal/otlptest"
+	"github.com/stratamem/strata/cmd/strata/internal/otlptest"
 )
 
 // What is not OTLP over HTTP is refused, and does not count as received.
