@@ -6,8 +6,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/projection/tiktoken"
-	"github.com/stratamem/strata/projection/tiktoken/reference"
 )
 
 // TokensOptions of [Tokens]. The zero value means the documented defaults.
@@ -25,8 +25,10 @@ const (
 )
 
 // Tokens measures how fast projection/tiktoken counts the tokens of o200k_base,
-// beside github.com/pkoukk/tiktoken-go in the same run. Rounds of the two
-// alternate, and the best of each counts.
+// beside library in the same run: another tokenizer of that encoding, such as
+// github.com/pkoukk/tiktoken-go as package projection/tiktoken/reference has it.
+// Rounds of the two alternate, and the best of each counts. A text of which the
+// two count different tokens is an error.
 //
 // The cases o200k/english, code, cjk, mixed and letter count 1 MB of a kind of
 // text: sentences made of some two hundred words, the sources of this package,
@@ -35,7 +37,7 @@ const (
 // where its rate falls with the length. Metrics: MB/s, ratio, how many times the
 // rate of the library, and ms for the 1 MB. The case o200k/start is what the
 // first use in the process takes: ms and MB of heap that stay.
-func Tokens(ctx context.Context, opts *TokensOptions) (*Report, error) {
+func Tokens(ctx context.Context, library projection.Tokenizer, opts *TokensOptions) (*Report, error) {
 	if opts == nil {
 		opts = &TokensOptions{}
 	}
@@ -58,10 +60,6 @@ func Tokens(ctx context.Context, opts *TokensOptions) (*Report, error) {
 	took := time.Since(began)
 	r.add("o200k/start", "ms", millis(took), "ms")
 	r.add("o200k/start", "MB", (heapInUse()-heap)/1e6, "MB")
-	library, err := reference.New(tiktoken.O200K)
-	if err != nil {
-		return nil, fmt.Errorf("bench tokens: %w", err)
-	}
 	for _, text := range tokensTexts(tokensBytes) {
 		name := "o200k/" + text.kind
 		progress(name)

@@ -6,11 +6,18 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/bench"
+	"github.com/stratamem/strata/projection"
+	"github.com/stratamem/strata/projection/tiktoken"
 )
 
+// The tool's own test has the library in the place of a tokenizer beside itself.
 func TestTokens(t *testing.T) {
+	same, err := tiktoken.New(tiktoken.O200K)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var told []string
-	r, err := bench.Tokens(t.Context(), &bench.TokensOptions{Rounds: 1, Progress: func(name string) { told = append(told, name) }})
+	r, err := bench.Tokens(t.Context(), same, &bench.TokensOptions{Rounds: 1, Progress: func(name string) { told = append(told, name) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,5 +39,11 @@ func TestTokens(t *testing.T) {
 	var text strings.Builder
 	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "o200k/letter") {
 		t.Errorf("the table has no line of o200k/letter: %v", err)
+	}
+}
+
+func TestTokensThatDiffer(t *testing.T) {
+	if _, err := bench.Tokens(t.Context(), projection.Estimate{}, &bench.TokensOptions{Rounds: 1}); err == nil || !strings.Contains(err.Error(), "the library counts") {
+		t.Errorf("beside a tokenizer that only estimates: %v", err)
 	}
 }

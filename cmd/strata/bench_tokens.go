@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stratamem/strata/bench"
+	"github.com/stratamem/strata/projection/tiktoken"
+	"github.com/stratamem/strata/projection/tiktoken/reference"
 )
 
 func benchTokensCommand(t *tool) *cobra.Command {
@@ -42,7 +44,11 @@ func (t *tool) benchTokens(ctx context.Context, rounds int, asJSON bool) error {
 		opts.Progress = func(name string) { fmt.Fprintf(t.err, "\r\x1b[Kmeasuring %s", name) }
 		defer fmt.Fprint(t.err, "\r\x1b[K")
 	}
-	r, err := bench.Tokens(ctx, opts)
+	library, err := reference.New(tiktoken.O200K)
+	if err != nil {
+		return fmt.Errorf("bench tokens: %w", err)
+	}
+	r, err := bench.Tokens(ctx, library, opts)
 	if err != nil {
 		return err
 	}
