@@ -65,9 +65,10 @@ var rules = []rule{
 	{pkg: "storage/storagetest", packages: []string{"storage", "storage/backup", "storage/mem"}, modules: []string{"github.com/google/go-cmp"}},
 
 	{pkg: "projection", packages: []string{"internal/appendjson"}},
-	{pkg: "projection/tiktoken", packages: []string{"projection"}, tests: tiktokenGo},
+	{pkg: "projection/tiktoken", packages: []string{"projection"}},
+	{pkg: "projection/tiktoken/internal/corpus"},
 	{pkg: "projection/tiktoken/reference", packages: []string{"projection", "projection/tiktoken"}, modules: tiktokenGo},
-	{pkg: "projection/tiktoken/generate", modules: []string{"github.com/pkoukk/tiktoken-go-loader"}},
+	{pkg: "projection/tiktoken/reference/generate", modules: []string{"github.com/pkoukk/tiktoken-go-loader"}},
 
 	{pkg: "memory", packages: []string{"storage", "projection", "internal/addition", "internal/appendjson", "internal/pack"}, modules: []string{
 		"github.com/google/jsonschema-go",

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stratamem/strata/projection/tiktoken"
+	"github.com/stratamem/strata/projection/tiktoken/internal/corpus"
 )
 
 func TestCutTo(t *testing.T) {
@@ -89,7 +90,13 @@ func checkCounter(t *testing.T, tok *tiktoken.Tokenizer, text string, places []i
 func TestRandomTexts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 2_000 {
-		text := randomText(t, rng)
+		text := corpus.Random(rng, func(id int) string {
+			token, err := open(t, tiktoken.O200K).Decode([]int{id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return token
+		})
 		for _, name := range encodings {
 			tok := open(t, name)
 			checkCut(t, tok, text, rng.IntN(20))
@@ -107,7 +114,7 @@ func TestRandomTexts(t *testing.T) {
 }
 
 func FuzzGrow(f *testing.F) {
-	f.Add(prose, uint8(3), 10)
+	f.Add(corpus.Prose, uint8(3), 10)
 	f.Add(" \n \n日本ABC'll\xe6\x97", uint8(1), 3)
 	f.Add("   日本   é", uint8(2), 1)
 	f.Fuzz(func(t *testing.T, text string, step uint8, n int) {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-//go:generate go run ./generate
+//go:generate go run ./reference/generate
 
-// The vocabularies as generate writes them. Numbers are little-endian.
+// The vocabularies as reference/generate writes them. Numbers are little-endian.
 //
 //   - the number of tokens, the number of their bytes, and the number of bytes
 //     that are deflated, four bytes each

@@ -4,8 +4,8 @@
 // text that grows.
 //
 // What is exact: the tokens of a text in cl100k_base and o200k_base. They are
-// those of github.com/pkoukk/tiktoken-go, which the tests have as their oracle
-// and package reference offers as a tokenizer. A text that spells a special
+// those of github.com/pkoukk/tiktoken-go, which the tests of package reference
+// have as their oracle and which that package offers as a tokenizer. A text that spells a special
 // token such as <|endoftext|> has the tokens of the ordinary text that it is.
 // What is not: the classes of characters are those of the Go version that a
 // program is built with, and OpenAI's may be of another Unicode version; and a

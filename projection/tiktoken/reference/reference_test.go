@@ -1,11 +1,14 @@
 package reference_test
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"testing"
 
 	bpe "github.com/pkoukk/tiktoken-go"
 	loader "github.com/pkoukk/tiktoken-go-loader"
+	"github.com/pkoukk/tiktoken-go-loader/assets"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,6 +18,22 @@ import (
 )
 
 const text = "It's 12.5 km to 東京 — we'd BETTER go.\n\n\t if err != nil { return }  \xff <|endoftext|>"
+
+// The digests are those that OpenAI's tiktoken checks its downloads with.
+func TestVocabulariesAreOpenAIs(t *testing.T) {
+	for name, want := range map[string]string{
+		tiktoken.CL100K: "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+		tiktoken.O200K:  "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+	} {
+		data, err := assets.Assets.ReadFile(name + ".tiktoken")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("%x", sha256.Sum256(data)); got != want {
+			t.Errorf("%s: digest %s, want %s", name, got, want)
+		}
+	}
+}
 
 func TestIsTheLibrary(t *testing.T) {
 	bpe.SetBpeLoader(loader.NewOfflineLoader())

@@ -1,4 +1,4 @@
-package tiktoken_test
+package reference_test
 
 import (
 	"errors"
@@ -20,9 +20,19 @@ import (
 	loader "github.com/pkoukk/tiktoken-go-loader"
 
 	"github.com/stratamem/strata/projection/tiktoken"
+	"github.com/stratamem/strata/projection/tiktoken/internal/corpus"
 )
 
 var encodings = []string{tiktoken.CL100K, tiktoken.O200K}
+
+func open(t testing.TB, encoding string) *tiktoken.Tokenizer {
+	t.Helper()
+	tok, err := tiktoken.New(encoding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
 
 // library is github.com/pkoukk/tiktoken-go as it comes: the tokens must be its
 // tokens.
@@ -126,17 +136,12 @@ func TestEveryTokenIsTheLibrarys(t *testing.T) {
 	}
 }
 
-const prose = `The deadline isn't Friday any more, it's the 14th: we'll cut over at 02:30 UTC.
-	if err := db.Ping(ctx); err != nil { return fmt.Errorf("ping replica %d: %w", i, err) }
-Größe: 12,5 € … 東京で会いましょう 👩‍💻 (тест) <|endoftext|> https://example.com/a?b=c#d
-`
-
 // Runs of a length at which they are merged one way or the other.
 func TestRunsAreTheLibrarys(t *testing.T) {
 	for _, run := range []string{"a", "ab", "xyzzy", "Ab", " ", " \n", "\t", "=", "-=*", "日本", "é", "\xff", "a\u0301", "/", "/\n", "!\u0301", "\r\n", "日A", "aB", "\u00a0", "'"} {
 		for _, n := range []int{2, 20, 25, 60, 129, 700} {
 			long := strings.Repeat(run, n/len(run)+1)
-			if !sameAsLibrary(t, long+"\n"+prose+long+prose+" "+long+"'s\n"+long) {
+			if !sameAsLibrary(t, long+"\n"+corpus.Prose+long+corpus.Prose+" "+long+"'s\n"+long) {
 				return
 			}
 		}
@@ -156,48 +161,24 @@ func TestRandomTextsAreTheLibrarys(t *testing.T) {
 	if n == 0 {
 		n = 3_000
 	}
+	token := func(id int) string {
+		text, err := open(t, tiktoken.O200K).Decode([]int{id})
+		if err != nil {
+			t.Error(err)
+		}
+		return text
+	}
 	for seed := range 2 {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(uint64(seed), 4))
 			for range n / 2 {
-				if !sameAsLibrary(t, randomText(t, rng)) {
+				if !sameAsLibrary(t, corpus.Random(rng, token)) {
 					return
 				}
 			}
 		})
 	}
-}
-
-// fragments are what a splitter may get wrong, next to each other.
-var fragments = strings.Split("a|b|z|A|Q|É|é|ß|ſ|İ|K|ǅ|ʰ|ª|日|本|の|한|ก|ا|א|\u0301|\u0903|\u20dd|\U000e0101|\U00020000|"+
-	"1|23|456|7890|½|٣|Ⅷ|𝟘|'|'s|'S|'T|'re|'VE|'ll|'Ll|'d|'m|'ſ|’s|"+
-	" |  |     |\t|\v|\u00a0|\u2003|\u3000|\u0085|\u2028|\u200b|\ufeff|\n|\r|\r\n|\n\n|\n \n|/|//|/\n|"+
-	"!|?|.|,|...|(|)|{}|;|=|==|<|endoftext|>|<|fim|$|€|👩|👩‍💻|🇩🇪|☃|\ufffd|\xff|\xe6|\xe6\x97|\xed\xa0\x80|\x80|\x00|"+
-	" the| is|ing|Hello| World|func|return|HTTPServer|camelCase|snake_case|https://", "|")
-
-func randomText(t testing.TB, rng *rand.Rand) string {
-	var text []byte
-	for range 1 + rng.IntN(30) {
-		switch rng.IntN(8) {
-		case 0: // any rune
-			text = utf8.AppendRune(text, rune(rng.IntN(1<<(4+rng.IntN(17)))))
-		case 1: // any token
-			token, err := open(t, tiktoken.O200K).Decode([]int{rng.IntN(199_998)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			text = append(text, token...)
-		case 2: // any byte
-			text = append(text, byte(rng.Uint32()))
-		case 3: // a run
-			f := fragments[rng.IntN(len(fragments))]
-			text = append(text, strings.Repeat(f, rng.IntN(40))...)
-		default:
-			text = append(text, fragments[rng.IntN(len(fragments))]...)
-		}
-	}
-	return string(text)
 }
 
 // The sources of Go are the code; the comments in them, and our own pages, are
@@ -269,7 +250,7 @@ func english(t testing.TB, size int) string {
 	t.Helper()
 	var all strings.Builder
 	for _, name := range []string{"README.md", "DESIGN.md", "CONTRIBUTING.md"} {
-		page, err := os.ReadFile(filepath.Join("..", "..", name))
+		page, err := os.ReadFile(filepath.Join("..", "..", "..", name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +309,7 @@ func mixed(t testing.TB, size int) string {
 	t.Helper()
 	var all strings.Builder
 	var texts [][]string
-	for _, text := range []string{code(t, size/2), english(t, size/2), cjk(t, size/2), strings.Repeat(prose, size/2/len(prose))} {
+	for _, text := range []string{code(t, size/2), english(t, size/2), cjk(t, size/2), strings.Repeat(corpus.Prose, size/2/len(corpus.Prose))} {
 		texts = append(texts, slices.Collect(strings.Lines(text)))
 	}
 	for i := 0; all.Len() < size; i++ {
@@ -355,7 +336,7 @@ func random(size int) string {
 
 // FuzzEncode has the library as its oracle.
 func FuzzEncode(f *testing.F) {
-	f.Add(prose, "a", uint16(300))
+	f.Add(corpus.Prose, "a", uint16(300))
 	f.Add("", " ", uint16(600))
 	f.Add("it's\r\n", "=\xff", uint16(280))
 	f.Add("日本ABCd\u0301", "日A", uint16(70))
