@@ -1,6 +1,7 @@
 package strata_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,23 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-// A program of a user, a module of its own, that imports memory, layers and the
-// engine in memory.
-const userProgram = `package main
-
-import (
-	_ "github.com/stratamem/strata/layers"
-	_ "github.com/stratamem/strata/memory"
-	_ "github.com/stratamem/strata/storage/mem"
-)
-
-func main() {}
-`
-
-// What such a program links, and requires in its go.mod: nothing of the other
-// engines, the tool, the tokenizers or the exporters.
+// What a program of a user links: with memory, layers and an engine nothing of
+// the other engines, the tool, the tokenizers, the exporters and the SDKs.
 var userModules = []string{
 	"example.com/agent",
 	"github.com/cespare/xxhash/v2",
@@ -35,7 +25,6 @@ var userModules = []string{
 	"github.com/kljensen/snowball",  // the layers that recall stem words
 	"github.com/klauspost/compress", // records are packed
 	"github.com/stratamem/strata",
-	"github.com/tidwall/btree",
 	"go.opentelemetry.io/auto/sdk",
 	"go.opentelemetry.io/otel",
 	"go.opentelemetry.io/otel/log",
@@ -101,35 +90,59 @@ func TestReadme(t *testing.T) {
 }
 
 func TestUnusedEnginesStayOut(t *testing.T) {
-	dir := userModule(t, userProgram)
-	list := exec.Command("go", "list", "-mod=mod", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".")
-	list.Dir = dir
-	list.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
-	list.Stderr = os.Stderr
-	out, err := list.Output()
-	if err != nil {
-		t.Fatalf("list the modules of a user's program: %v", err)
+	for engine, modules := range map[string][]string{
+		"mem":  {"github.com/tidwall/btree"},
+		"bolt": {"go.etcd.io/bbolt", "golang.org/x/sys"},
+	} {
+		t.Run(engine, func(t *testing.T) {
+			dir := userModule(t, fmt.Sprintf("package main\n\nimport (\n\t_ %q\n\t_ %q\n\t_ %q\n)\n\nfunc main() {}\n",
+				module+"/layers", module+"/memory", module+"/storage/"+engine))
+			want := slices.Sorted(slices.Values(slices.Concat(userModules, modules)))
+			list := exec.Command("go", "list", "-mod=mod", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".")
+			list.Dir = dir
+			list.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+			list.Stderr = os.Stderr
+			out, err := list.Output()
+			if err != nil {
+				t.Fatalf("list the modules of a user's program: %v", err)
+			}
+			linked := strings.Fields(string(out))
+			slices.Sort(linked)
+			if diff := cmp.Diff(want, slices.Compact(linked)); diff != "" {
+				t.Errorf("the modules that it links (-want +got):\n%s", diff)
+			}
+			required, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range append(sdks, "go.etcd.io/bbolt", "github.com/dgraph-io/badger", "go.opentelemetry.io/otel/sdk") {
+				if strings.Contains(string(required), m) && !slices.Contains(modules, m) {
+					t.Errorf("its go.mod requires %s", m)
+				}
+			}
+		})
 	}
-	linked := strings.Fields(string(out))
-	slices.Sort(linked)
-	linked = slices.Compact(linked)
-	for _, m := range linked {
-		if !slices.Contains(userModules, m) {
-			t.Errorf("a program with memory, layers and storage/mem links %s", m)
+}
+
+// sdks are what the tool and the comparisons need and the library does not: they
+// are in the go.mod of a module of their own, so that no user downloads them.
+var sdks = []string{
+	"charm.land/", "github.com/charmbracelet/", "github.com/openai/", "github.com/spf13/", "github.com/pkoukk/",
+	"go.opentelemetry.io/otel/exporters/", "go.opentelemetry.io/proto/", "google.golang.org/grpc", "google.golang.org/genproto/",
+	"github.com/blevesearch/", "modernc.org/",
+}
+
+func TestLibraryRequiresNoSDK(t *testing.T) {
+	mods := readModules(t)
+	isSDK := func(m string) bool {
+		return slices.ContainsFunc(sdks, func(sdk string) bool { return strings.HasPrefix(m, sdk) })
+	}
+	for _, m := range mods["."].known {
+		if isSDK(m) {
+			t.Errorf("the library's go.mod requires %s", m)
 		}
 	}
-	for _, m := range userModules {
-		if !slices.Contains(linked, m) {
-			t.Errorf("a program with memory, layers and storage/mem does not link %s any more: take it off the list", m)
-		}
-	}
-	required, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range []string{"go.etcd.io/bbolt", "github.com/spf13/cobra", "github.com/openai/openai-go", "github.com/pkoukk/tiktoken-go", "go.opentelemetry.io/otel/sdk"} {
-		if strings.Contains(string(required), m) {
-			t.Errorf("the go.mod of a program with memory, layers and storage/mem requires %s", m)
-		}
+	if !slices.ContainsFunc(mods["cmd/strata"].known, isSDK) {
+		t.Error("the tool's go.mod requires no SDK: the list above is of other modules")
 	}
 }

@@ -21,9 +21,9 @@ const module = "github.com/stratamem/strata"
 const anything = "*"
 
 // rule says what a package may import: packages of ours, relative to the
-// module, and modules of others. The standard library is free.
+// repository, and modules of others. The standard library is free.
 type rule struct {
-	pkg      string // relative to the module; "x/*" is every package below x
+	pkg      string // relative to the repository; "x/*" is every package below x
 	packages []string
 	modules  []string
 	tests    []string // modules that its tests may import beside those and testModules
@@ -31,7 +31,8 @@ type rule struct {
 
 // rules are the table of DESIGN.md, "Who may import whom". A package without
 // a rule, and a module in a rule that its package does not import, fail the
-// test: the table says what is so.
+// test: the table says what is so. So does an import that the go.mod of the
+// package does not require: in a workspace it builds, and for users it does not.
 var rules = []rule{
 	{pkg: "."},
 	{pkg: "internal/jsonvalue"},
@@ -100,6 +101,10 @@ var rules = []rule{
 	{pkg: "bench/locomo", packages: []string{"storage/search"}},
 	{pkg: "bench/recall", packages: []string{anything, "bench", "bench/locomo"}},
 	{pkg: "bench/recall/generate"},
+	{pkg: "bench/recall/rivals", packages: []string{anything, "bench", "bench/locomo", "bench/recall"}, modules: []string{
+		"github.com/blevesearch/bleve/v2",
+		"modernc.org/sqlite",
+	}},
 	{pkg: "cmd/strata", packages: []string{anything, "bench", "bench/locomo", "bench/recall"}, modules: []string{
 		"charm.land/bubbletea/v2", // the full-screen review
 		"github.com/openai/openai-go/v3",
@@ -135,16 +140,17 @@ func isEdge(pkg string) bool {
 }
 
 func TestImports(t *testing.T) {
-	all, known := readImports(t), requiredModules(t)
+	all, mods := readImports(t), readModules(t)
 	for _, pkg := range slices.Sorted(maps.Keys(all)) {
 		r, ok := ruleOf(pkg)
 		if !ok {
 			t.Errorf("package %s has no rule: add one to imports_test.go and to the table in DESIGN.md", pkg)
 			continue
 		}
-		used := map[string]bool{}
+		used, mod := map[string]bool{}, moduleOf(mods, pkg)
 		for _, im := range all[pkg] {
-			if why := r.check(pkg, im, known, used); why != "" {
+			why := cmp.Or(r.check(pkg, im, mod.known, used), mod.lacks(mods, im.path))
+			if why != "" {
 				t.Errorf("%s imports %s: %s", im.file, im.path, why)
 			}
 		}
@@ -200,21 +206,68 @@ func (r rule) check(pkg string, im imported, known []string, used map[string]boo
 	return pkg + " imports of other modules only " + strings.Join(allowed, ", ")
 }
 
-// requiredModules returns the modules in go.mod.
-func requiredModules(t *testing.T) []string {
+// ownModule is a module of this repository.
+type ownModule struct {
+	dir, path string   // the directory relative to the repository
+	requires  []string // the modules in its go.mod that its packages import
+	known     []string // all that are there
+}
+
+// readModules returns the modules of the repository, by their directories.
+func readModules(t *testing.T) map[string]ownModule {
 	t.Helper()
-	text, err := os.ReadFile("go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []string
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimPrefix(strings.TrimSpace(line), "require ")
-		if name, version, ok := strings.Cut(line, " "); ok && strings.HasPrefix(version, "v") {
-			all = append(all, name)
+	all := map[string]ownModule{}
+	walk(t, func(name string) error {
+		if path.Base(name) != "go.mod" {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		m := ownModule{dir: path.Dir(name)}
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimPrefix(strings.TrimSpace(line), "require ")
+			first, rest, _ := strings.Cut(line, " ")
+			switch {
+			case first == "module":
+				m.path = rest
+			case strings.HasPrefix(rest, "v"):
+				m.known = append(m.known, first)
+				if !strings.HasSuffix(rest, "// indirect") {
+					m.requires = append(m.requires, first)
+				}
+			}
+		}
+		all[m.dir] = m
+		return nil
+	})
+	return all
+}
+
+// moduleOf returns the module that a package is of.
+func moduleOf(mods map[string]ownModule, pkg string) ownModule {
+	for dir := pkg; ; dir = path.Dir(dir) {
+		if m, ok := mods[dir]; ok || dir == "." {
+			return m
 		}
 	}
-	return all
+}
+
+// lacks says that the go.mod of a module does not require what one of its
+// packages imports, or "".
+func (m ownModule) lacks(mods map[string]ownModule, imported string) string {
+	if first, _, _ := strings.Cut(imported, "/"); !strings.Contains(first, ".") {
+		return "" // the standard library
+	}
+	if rest, ok := strings.CutPrefix(imported+"/", module+"/"); ok {
+		if of := moduleOf(mods, path.Clean(rest)); of.path == m.path || slices.Contains(m.requires, of.path) {
+			return ""
+		}
+	} else if slices.ContainsFunc(m.requires, func(r string) bool { return imported == r || strings.HasPrefix(imported, r+"/") }) {
+		return ""
+	}
+	return path.Join(m.dir, "go.mod") + " does not require it"
 }
 
 func ruleOf(pkg string) (rule, bool) {
@@ -234,32 +287,20 @@ type imported struct {
 	test bool
 }
 
-// readImports returns the imports of every package of the module, whatever
+// readImports returns the imports of every package of the repository, whatever
 // system its files are for.
 func readImports(t *testing.T) map[string][]imported {
 	t.Helper()
 	all := map[string][]imported{}
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			if name != "." && (strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_") || d.Name() == "testdata") {
-				return filepath.SkipDir
-			}
-			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil && name != "." {
-				return filepath.SkipDir // a module of its own
-			}
-			return nil
-		}
-		if filepath.Ext(name) != ".go" {
+	walk(t, func(name string) error {
+		if path.Ext(name) != ".go" {
 			return nil
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
 		if err != nil {
 			return err
 		}
-		pkg := filepath.ToSlash(filepath.Dir(name))
+		pkg := path.Dir(name)
 		if _, ok := all[pkg]; !ok {
 			all[pkg] = nil
 		}
@@ -268,13 +309,10 @@ func readImports(t *testing.T) map[string][]imported {
 			if err != nil {
 				return err
 			}
-			all[pkg] = append(all[pkg], imported{path: p, file: filepath.ToSlash(name), test: strings.HasSuffix(name, "_test.go")})
+			all[pkg] = append(all[pkg], imported{path: p, file: name, test: strings.HasSuffix(name, "_test.go")})
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, list := range all {
 		slices.SortFunc(list, func(a, b imported) int {
 			return cmp.Or(strings.Compare(a.file, b.file), strings.Compare(a.path, b.path))
@@ -283,9 +321,29 @@ func readImports(t *testing.T) map[string][]imported {
 	return all
 }
 
+// walk calls f for every file of the repository that a package may have, by its
+// name with slashes.
+func walk(t *testing.T, f func(name string) error) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_") || d.Name() == "testdata"):
+			return filepath.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		return f(filepath.ToSlash(name))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestRules proves that the test above can fail.
 func TestRules(t *testing.T) {
-	known := requiredModules(t)
+	mods := readModules(t)
 	for _, test := range []struct {
 		pkg, path string
 		test      bool
@@ -315,12 +373,30 @@ func TestRules(t *testing.T) {
 		if !ok {
 			t.Fatalf("no rule for %s", test.pkg)
 		}
-		got := r.check(test.pkg, imported{path: test.path, test: test.test}, known, map[string]bool{})
+		got := r.check(test.pkg, imported{path: test.path, test: test.test}, moduleOf(mods, test.pkg).known, map[string]bool{})
 		if (got == "") != (test.why == "") || !strings.Contains(got, test.why) {
 			t.Errorf("%s imports %s: %q, want %q", test.pkg, test.path, got, test.why)
 		}
 	}
 	if _, ok := ruleOf("storage/unheard-of"); ok {
 		t.Error("a package that nobody heard of has a rule")
+	}
+	for _, test := range []struct {
+		pkg, path string
+		lacks     bool
+	}{
+		{"memory", "fmt", false},
+		{"memory", module + "/storage", false},
+		{"memory", module + "/projection/tiktoken/reference", true}, // a module of its own
+		{"memory", "github.com/spf13/cobra", true},                  // required by the tool
+		{"memory", "google.golang.org/protobuf/proto", true},        // not directly
+		{"cmd/strata", "github.com/spf13/cobra", false},
+		{"cmd/strata", module + "/internal/demo", false},
+		{"cmd/strata/internal/otlpfile", module + "/projection/tiktoken/reference/generate", false},
+		{"projection/tiktoken/reference", module + "/cmd/strata", true},
+	} {
+		if why := moduleOf(mods, test.pkg).lacks(mods, test.path); (why != "") != test.lacks {
+			t.Errorf("%s imports %s: %q, want that its go.mod lacks it: %v", test.pkg, test.path, why, test.lacks)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 // The tools of .ci/run, kept out of the module's own dependencies:
 //
-//	go tool -modfile=internal/tools/go.mod staticcheck ./...
+//	GOWORK=off go tool -modfile=internal/tools/go.mod staticcheck ./...
 module github.com/stratamem/strata/internal/tools
 
 go 1.26.0
