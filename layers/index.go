@@ -81,6 +81,8 @@ type below struct {
 	prefix  string
 }
 
+func (b below) Limits() storage.Limits { return b.records.Limits().Below(b.prefix) }
+
 func (b below) Get(ctx context.Context, key string) ([]byte, error) {
 	return b.records.Get(ctx, b.prefix+key)
 }

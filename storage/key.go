@@ -5,83 +5,36 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of every engine. Larger things are refused with an
-// [*InvalidError] that names the limit.
-const (
-	MaxKey        = 1 << 10 // bytes of a key
-	MaxValue      = 8 << 20 // bytes of a value
-	MaxBatch      = 1000    // ops of one Apply
-	MaxBatchBytes = 8 << 20 // bytes of all keys and values of one Apply
-)
-
-// ValidateKey tells whether key may name a document or a record. Engines call
+// ValidateKey reports whether key may name a document or a record. Engines call
 // it before they read.
 //
 // A key is at most [MaxKey] bytes of UTF-8: segments joined by "/", none of
 // them empty, "." or "..". A document's first segment, its type, matches
 // [a-z][a-z0-9-]* and is followed by at least one more; a record's starts with
 // "_". [EscapeSegment] makes a segment of any text.
-func ValidateKey(key string) error {
-	if rule := keyRule(key); rule != "" {
-		return &InvalidError{Key: key, Rule: rule}
-	}
-	return nil
-}
+func ValidateKey(key string) error { return Limits{}.ValidateKey(key) }
 
-// ValidateEntry tells whether key may be set to value. Engines call it before
+// ValidateEntry reports whether key may be set to value. Engines call it before
 // they write.
 //
 // A value is at most [MaxValue] bytes. A document's is a JSON object without
 // duplicate names, lone surrogates or invalid UTF-8, nested at most 10,000 deep
 // (the limit of encoding/json).
-func ValidateEntry(key string, value []byte) error {
-	if err := ValidateKey(key); err != nil {
-		return err
-	}
-	if len(value) > MaxValue {
-		return &InvalidError{Key: key, Rule: "value is over 8 MiB"}
-	}
-	if !IsDocument(key) {
-		return nil
-	}
-	if rule := documentRule(value); rule != "" {
-		return &InvalidError{Key: key, Rule: rule}
-	}
-	return nil
-}
+func ValidateEntry(key string, value []byte) error { return Limits{}.ValidateEntry(key, value) }
 
-// ValidateOps tells whether ops may be applied as one batch: every op by
+// ValidateOps reports whether ops may be applied as one batch: every op by
 // itself, at most [MaxBatch] of them, at most [MaxBatchBytes] together. The one
 // exception to the sum is a batch of a single op, which may be as large as a
 // Set.
-func ValidateOps(ops []Op) error {
-	if len(ops) > MaxBatch {
-		return &InvalidError{Rule: "batch has over 1,000 ops"}
-	}
-	size := 0
-	for i := range ops {
-		op := &ops[i]
-		if op.Delete {
-			if err := ValidateKey(op.Key); err != nil {
-				return err
-			}
-		} else if err := ValidateEntry(op.Key, op.Value); err != nil {
-			return err
-		}
-		size += len(op.Key) + len(op.Value)
-	}
-	if size > MaxBatchBytes && len(ops) > 1 {
-		return &InvalidError{Rule: "batch is over 8 MiB"}
-	}
-	return nil
-}
+func ValidateOps(ops []Op) error { return Limits{}.ValidateOps(ops) }
 
-func keyRule(key string) string {
+// keyRule returns the rule that a key breaks where most bytes are allowed, or "".
+func keyRule(key string, most int) string {
 	switch {
 	case key == "":
 		return "key is empty"
-	case len(key) > MaxKey:
-		return "key is over 1 KiB"
+	case len(key) > most:
+		return "key is over " + bytesText(most)
 	case !utf8.ValidString(key):
 		return "key is not valid UTF-8"
 	}

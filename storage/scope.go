@@ -13,6 +13,9 @@ type Reader interface {
 	Get(ctx context.Context, key string) ([]byte, error)
 	List(ctx context.Context, prefix string) iter.Seq2[string, error]
 	Scan(ctx context.Context, prefix string, opts *ScanOptions) iter.Seq2[Entry, error]
+	// Limits returns what one change of the namespace may have, where Key is of
+	// relative keys, and the prefix counts in a batch too.
+	Limits() Limits
 }
 
 // Scoped is a namespace of a store: everything under one prefix, with keys
@@ -34,6 +37,9 @@ func (s Scoped) Key(rel string) string { return s.prefix + rel }
 
 // Adapter returns the whole store, for a batch that has keys outside too.
 func (s Scoped) Adapter() Adapter { return s.a }
+
+// Limits returns what the store takes, for relative keys.
+func (s Scoped) Limits() Limits { return LimitsOf(s.a).Below(s.prefix) }
 
 // Apply is [Adapter] Apply with operations whose keys are relative.
 func (s Scoped) Apply(ctx context.Context, ops ...Op) error {

@@ -30,8 +30,8 @@ import (
 // and values returned belong to the caller. An error that is the context's means
 // that nothing changed.
 //
-// Keys and values that break a rule of [ValidateEntry] are refused with an
-// [*InvalidError]. The value of a document may come back as other bytes than
+// Keys and values that break a rule of [ValidateEntry], or one of the engine's own
+// [Limits], are refused with an [*InvalidError]. The value of a document may come back as other bytes than
 // were stored, as long as they are equal JSON.
 type Adapter interface {
 	// Get returns the value of key and its version, read together, or an error
@@ -42,7 +42,8 @@ type Adapter interface {
 	// are tested against the state before the batch, then the changes are made
 	// in order, so that of two changes to a key the last one stays. Deleting an
 	// absent key is not an error. A failed precondition is a [*ConflictError]
-	// that names the key. The ops are those that [ValidateOps] admits. A nil
+	// that names the key. The ops are those that [ValidateOps] admits, or that
+	// the [Limits] of an engine with its own do. A nil
 	// error means that the changes are durable at the engine's [Durability].
 	Apply(ctx context.Context, ops ...Op) error
 	// List yields the keys that start with prefix, in byte order. The loop

@@ -30,6 +30,13 @@ type Tiny struct {
 	closed bool
 }
 
+// limits are what the store takes, and says that it takes: it holds all of it in
+// memory, so that nothing in it should be large.
+var limits = storage.Limits{Value: 1 << 20, Batch: 1 << 20}
+
+// Limits returns what the store takes.
+func (s *Tiny) Limits() storage.Limits { return limits }
+
 // value is never changed in place.
 type value struct {
 	data    []byte
@@ -53,7 +60,7 @@ func Open(dir string, d storage.Durability) (*Tiny, error) {
 
 // Get returns the value of key and its version.
 func (s *Tiny) Get(ctx context.Context, key string) ([]byte, storage.Version, error) {
-	if err := storage.ValidateKey(key); err != nil {
+	if err := limits.ValidateKey(key); err != nil {
 		return nil, "", err
 	}
 	s.mu.RLock()
@@ -70,7 +77,7 @@ func (s *Tiny) Get(ctx context.Context, key string) ([]byte, storage.Version, er
 
 // Apply makes all changes or none: one entry of the log is one batch.
 func (s *Tiny) Apply(ctx context.Context, ops ...storage.Op) error {
-	if err := storage.ValidateOps(ops); err != nil {
+	if err := limits.ValidateOps(ops); err != nil {
 		return err
 	}
 	s.mu.Lock()

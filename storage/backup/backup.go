@@ -149,7 +149,8 @@ type RestoreOptions struct {
 // backup twice, the first time to verify it, so that a damaged one, a
 // [*storage.CorruptError], changes nothing; a reader that cannot seek is kept in a
 // temporary file meanwhile. A store that is not empty is refused unless
-// opts.Merge is set, and so is a backup of a newer version.
+// opts.Merge is set, and so is a backup of a newer version, or one with an entry
+// that is more than a takes; see [storage.LimitsOf].
 //
 // An error after that, for example of a full disk, leaves a part restored:
 // run it again with Merge.
@@ -171,7 +172,13 @@ func Restore(ctx context.Context, a storage.Adapter, r io.Reader, opts *RestoreO
 	if err != nil {
 		return Tally{}, fmt.Errorf("restore: %w", err)
 	}
-	verify := func(storage.Entry) error { return ctx.Err() }
+	limits := storage.LimitsOf(a)
+	verify := func(e storage.Entry) error {
+		if len(e.Key) > limits.Key || len(e.Value) > limits.Value {
+			return limits.ValidateEntry(e.Key, e.Value)
+		}
+		return ctx.Err()
+	}
 	header, total, err := readBackup(file, verify)
 	if err != nil {
 		return Tally{}, fmt.Errorf("restore: %w", err)
@@ -179,7 +186,7 @@ func Restore(ctx context.Context, a storage.Adapter, r io.Reader, opts *RestoreO
 	if _, err := file.Seek(start, io.SeekStart); err != nil {
 		return Tally{}, fmt.Errorf("restore: %w", err)
 	}
-	b := bulk{ctx: ctx, a: a}
+	b := newBulk(ctx, a)
 	done := newTallier()
 	_, _, err = readBackup(file, func(e storage.Entry) error {
 		done.add(e.Key, e.Value)

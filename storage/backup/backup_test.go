@@ -4,12 +4,57 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/backup"
 	"github.com/stratamem/strata/storage/mem"
+	"github.com/stratamem/strata/storage/storagetest"
 )
+
+// TestSmall: what a store does not take is refused before anything is restored, and
+// Copy names it and leaves what came before.
+func TestSmall(t *testing.T) {
+	src := mem.New()
+	defer src.Close()
+	for i := range 100 {
+		if err := storage.Set(t.Context(), src, fmt.Sprintf("_rec/%02d", i), make([]byte, 3000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var text bytes.Buffer
+	small := storagetest.Limited(mem.New(), storagetest.Small)
+	defer small.Close()
+	tally, err := backup.Copy(t.Context(), small, src, nil)
+	if err != nil || tally.Records != 100 {
+		t.Fatalf("Copy: %+v, %v", tally, err)
+	}
+	if err := storage.Set(t.Context(), src, "_rec/50", make([]byte, storagetest.Small.Value+1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := backup.Write(t.Context(), src, &text); err != nil {
+		t.Fatal(err)
+	}
+	var invalid *storage.InvalidError
+	empty := storagetest.Limited(mem.New(), storagetest.Small)
+	defer empty.Close()
+	if _, err := backup.Restore(t.Context(), empty, &text, nil); !errors.As(err, &invalid) || invalid.Key != "_rec/50" {
+		t.Errorf("Restore: %v, want an InvalidError of _rec/50", err)
+	}
+	for key := range empty.List(t.Context(), "") {
+		t.Errorf("a refused backup set %q", key)
+	}
+	if _, err := backup.Copy(t.Context(), empty, src, nil); !errors.As(err, &invalid) || invalid.Key != "_rec/50" {
+		t.Errorf("Copy: %v, want an InvalidError of _rec/50", err)
+	}
+	if err := storage.Delete(t.Context(), src, "_rec/50"); err != nil {
+		t.Fatal(err)
+	}
+	if tally, err = backup.Copy(t.Context(), empty, src, &backup.CopyOptions{Resume: true}); err != nil || tally.Records != 99 {
+		t.Errorf("Copy that goes on: %+v, %v", tally, err)
+	}
+}
 
 // FuzzRestore: no input panics, what is refused changes nothing, and what is
 // taken comes out again.

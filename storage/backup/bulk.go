@@ -6,10 +6,12 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// bulk writes many entries to a store, in batches where it takes them.
+// bulk writes many entries to a store, in batches of at most bulkOps and bulkBytes,
+// or of what it takes.
 type bulk struct {
 	ctx   context.Context
 	a     storage.Adapter
+	most  storage.Limits
 	ops   []storage.Op
 	bytes int
 }
@@ -19,10 +21,16 @@ const (
 	bulkBytes = 4 << 20
 )
 
+func newBulk(ctx context.Context, a storage.Adapter) *bulk {
+	most := storage.LimitsOf(a)
+	most.Ops, most.Batch = min(most.Ops, bulkOps), min(most.Batch, bulkBytes)
+	return &bulk{ctx: ctx, a: a, most: most}
+}
+
 // put writes an entry, now or with the next flush.
 func (b *bulk) put(key string, value []byte) error {
 	size := len(key) + len(value)
-	if len(b.ops) == bulkOps || len(b.ops) > 0 && b.bytes+size > bulkBytes {
+	if len(b.ops) == b.most.Ops || len(b.ops) > 0 && b.bytes+size > b.most.Batch {
 		if err := b.flush(); err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ func (c *copier) copy(resume bool) (Tally, error) {
 
 // transfer writes to dst what it lacks, walking over both in key order.
 func (c *copier) transfer() error {
-	b := bulk{ctx: c.ctx, a: c.dst}
+	b := newBulk(c.ctx, c.dst)
 	there, stop := iter.Pull2(storage.Scan(c.ctx, c.dst, "", nil))
 	defer stop()
 	have, err, ok := there()

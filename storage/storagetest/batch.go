@@ -48,21 +48,30 @@ func applyBatch(t *testing.T, e Engine) {
 
 func applyLimits(t *testing.T, e Engine) {
 	a := e.open(t)
-	ops := make([]storage.Op, storage.MaxBatch)
+	limits := storage.LimitsOf(a)
+	ops := make([]storage.Op, limits.Ops)
 	for i := range ops {
 		ops[i] = storage.Put(fmt.Sprintf("doc/%04d", i), []byte(`{"n":1}`))
 	}
-	checkInvalid(t, "Apply of 1,001", a.Apply(t.Context(), append(ops, storage.Remove("_x"))...))
+	checkInvalid(t, "Apply of one more than the limit", a.Apply(t.Context(), append(ops, storage.Remove("_x"))...))
 	diff(t, "keys after a refused batch", list(t, a, ""), []string{})
 	apply(t, a, ops...)
-	if got := len(list(t, a, "")); got != storage.MaxBatch {
-		t.Errorf("%d keys after Apply of %d", got, storage.MaxBatch)
+	if got := len(list(t, a, "")); got != limits.Ops {
+		t.Errorf("%d keys after Apply of %d", got, limits.Ops)
 	}
-	half := make([]byte, storage.MaxBatchBytes/2)
-	checkInvalid(t, "Apply of over 8 MiB",
-		a.Apply(t.Context(), storage.Put("_big/a", half), storage.Put("_big/b", half)))
-	wantGone(t, a, "_big/a")
-	apply(t, a, storage.Put("_big/a", half[7:]), storage.Put("_big/b", half[7:]))
+	// Values that fill a batch to the byte, keys and all, and one byte more.
+	const key = len("_big/0000")
+	big := make([]storage.Op, limits.Batch/(limits.Value+key)+2)
+	for i := range big {
+		big[i] = storage.Put(fmt.Sprintf("_big/%04d", i), make([]byte, limits.Batch/len(big)-key))
+	}
+	last := &big[0]
+	full := append(last.Value, make([]byte, limits.Batch%len(big))...)
+	last.Value = append(full, 0)
+	checkInvalid(t, "Apply of a byte more than the limit", a.Apply(t.Context(), big...))
+	wantGone(t, a, "_big/0000")
+	last.Value = full
+	apply(t, a, big...)
 	checkInvalid(t, "Apply with a bad document",
 		a.Apply(t.Context(), storage.Put("_big/c", nil), storage.Put("doc/c", []byte(`[]`))))
 	wantGone(t, a, "_big/c")
@@ -228,9 +237,10 @@ func conflictsApart(t *testing.T, e Engine) {
 // atomicity reads while batches are made: all of a batch, or nothing of it.
 func atomicity(t *testing.T, e Engine) {
 	a := e.open(t)
+	size := min(20, storage.LimitsOf(a).Ops)
 	batch := func(n int) []storage.Op {
-		ops := make([]storage.Op, 0, 20)
-		for i := range 20 {
+		ops := make([]storage.Op, 0, size)
+		for i := range size {
 			ops = append(ops, storage.Put(fmt.Sprintf("_atomic/%02d", i), strconv.AppendInt(nil, int64(n), 10)))
 		}
 		return ops
@@ -253,7 +263,7 @@ func atomicity(t *testing.T, e Engine) {
 	})
 	whole := func() {
 		t.Helper()
-		for i := range 20 {
+		for i := range size {
 			want(t, a, fmt.Sprintf("_atomic/%02d", i), strconv.Itoa(last))
 		}
 	}
@@ -262,7 +272,7 @@ func atomicity(t *testing.T, e Engine) {
 	cancel()
 	wantErr(t, "Apply with an ended context", a.Apply(ctx, batch(-1)...), context.Canceled)
 	whole()
-	if got := len(list(t, a, "")); got != 20 {
-		t.Errorf("%d keys, want 20", got)
+	if got := len(list(t, a, "")); got != size {
+		t.Errorf("%d keys, want %d", got, size)
 	}
 }

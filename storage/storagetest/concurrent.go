@@ -88,7 +88,10 @@ func reading(t *testing.T, write func(i int), read func()) {
 // of one, nor that the key is absent in between.
 func valuesAreWhole(t *testing.T, e Engine) {
 	a := e.open(t)
-	value := func(i int) string { return `{"v":"` + strings.Repeat(string(rune('a'+i%26)), 1000*(i%50)+1) + `"}` }
+	most := storage.LimitsOf(a).Value - 10
+	value := func(i int) string {
+		return `{"v":"` + strings.Repeat(string(rune('a'+i%26)), min(1000*(i%50)+1, most)) + `"}`
+	}
 	keys := []string{"doc/a", "_rec/a"}
 	for _, key := range keys {
 		set(t, a, key, value(0))
@@ -170,9 +173,9 @@ func findWhileWriting(t *testing.T, e Engine) {
 // damage.
 func nothingIsUnreadable(t *testing.T, e Engine) {
 	a := e.open(t)
-	long := strings.Repeat("x", 300)
+	long := strings.Repeat("x", min(300, storage.LimitsOf(a).Key-len("doc/0")))
 	write := func(i int) {
-		key := fmt.Sprintf("doc/%s%d", long[:300*(i%2)], i%7)
+		key := fmt.Sprintf("doc/%s%d", long[:len(long)*(i%2)], i%7)
 		if i%5 == 4 {
 			remove(t, a, key)
 			return

@@ -49,6 +49,14 @@ var faults = []struct {
 	{"delete-wants-the-key", inMemory(func(s *mem.Store) storage.Adapter { return deletesStrictly{s} }), "get-set-delete", false},
 	{"numbers-are-rounded", inMemory(func(s *mem.Store) storage.Adapter { return roundsNumbers{s} }), "numbers-are-kept", false},
 	{"takes-any-value", inMemory(func(s *mem.Store) storage.Adapter { return takesAnything{s} }), "refused-values", false},
+	{"takes-less-than-it-says", inMemory(func(s *mem.Store) storage.Adapter {
+		return saysMore{storagetest.Limited(s, storage.Limits{Ops: 100}), storage.Limits{Ops: 101}}
+	}), "apply-limits", false},
+	{"smaller-batches-than-it-says", inMemory(func(s *mem.Store) storage.Adapter {
+		return saysMore{storagetest.Limited(s, storage.Limits{Batch: 9999, Value: 5000}), storage.Limits{Batch: 10000, Value: 5000}}
+	}), "apply-limits", false},
+	{"takes-more-than-it-says", inMemory(func(s *mem.Store) storage.Adapter { return saysMore{s, storage.Limits{Value: 1 << 20}} }), "refused-values", false},
+	{"longer-keys-than-it-says", inMemory(func(s *mem.Store) storage.Adapter { return saysMore{s, storage.Limits{Key: 200}} }), "keys-at-the-limit", false},
 	{"half-a-batch-on-conflict", inMemory(func(s *mem.Store) storage.Adapter { return appliesHalf{s} }), "apply-preconditions", false},
 	{"half-a-batch-is-seen", inMemory(func(s *mem.Store) storage.Adapter { return appliesVisibly{crowded(s)} }), "apply-is-atomic", false},
 	{"lost-update", inMemory(func(s *mem.Store) storage.Adapter { return looksBeforeItWrites{crowded(s)} }), "counters", false},

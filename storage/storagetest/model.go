@@ -67,7 +67,8 @@ func (m *model) value(key string) string {
 	if !storage.IsDocument(key) {
 		letter, n := string(rune('a'+m.next(26))), m.next(64)
 		if n >= 56 { // more than an engine keeps beside a key
-			n = (n - 55) * 1500
+			limits := storage.LimitsOf(m.a)
+			n = min((n-55)*1500, limits.Value, limits.Batch/8-len(key))
 		}
 		return strings.Repeat(letter, n)
 	}

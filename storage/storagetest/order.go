@@ -53,7 +53,7 @@ func listOrder(t *testing.T, e Engine) {
 func scan(t *testing.T, e Engine) {
 	a := e.open(t)
 	keys := fill(t, e, a, 700) // several pages
-	big := strings.Repeat("x", 100_000)
+	big := strings.Repeat("x", min(100_000, storage.LimitsOf(a).Value))
 	for i := range 20 {
 		key := fmt.Sprintf("_zbig/%02d", i)
 		set(t, a, key, big)

@@ -250,7 +250,7 @@ func fill(t testing.TB, e Engine, a storage.Adapter, n int) []string {
 		keys[i] = op.Key
 	}
 	slices.Sort(keys)
-	for part := range slices.Chunk(ops, 500) {
+	for part := range storage.LimitsOf(a).Batches(ops) {
 		apply(t, a, part...)
 	}
 	return keys

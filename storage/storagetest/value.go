@@ -98,6 +98,9 @@ func hostileKeys(t *testing.T, e Engine) {
 	a := e.open(t)
 	keys := map[string]string{}
 	for i, text := range hostileTexts {
+		if len(storage.Join(text, text)) > storage.LimitsOf(a).Key-10 {
+			continue
+		}
 		for _, key := range []string{"doc/" + storage.Join(text), "_rec/" + storage.Join(text), "_rec/" + storage.Join(text, text, "x")} {
 			if other, ok := keys[key]; ok {
 				t.Fatalf("%q and %s have the same key %q", text, other, key)
@@ -128,9 +131,10 @@ func hostileKeys(t *testing.T, e Engine) {
 
 func keysAtTheLimit(t *testing.T, e Engine) {
 	a := e.open(t)
+	most := storage.LimitsOf(a).Key
 	for _, prefix := range []string{"doc/", "_rec/", "_rec/a/"} {
-		longest := prefix + strings.Repeat("k", storage.MaxKey-len(prefix))
-		wide := prefix + strings.Repeat("é", (storage.MaxKey-len(prefix))/2)
+		longest := prefix + strings.Repeat("k", most-len(prefix))
+		wide := prefix + strings.Repeat("é", (most-len(prefix))/2)
 		set(t, a, longest, `{"n":1}`)
 		set(t, a, wide, `{"n":2}`)
 		want(t, a, longest, `{"n":1}`)
@@ -146,7 +150,7 @@ func refusedKeys(t *testing.T, e Engine) {
 	for _, key := range []string{
 		"", "/", "doc", "doc/", "/doc", "doc//a", "doc/a/", "doc/.", "doc/..", "doc/../a", "_rec/", "_rec//a", "_rec/..",
 		"Doc/a", "1doc/a", "-doc/a", "do_c/a", "dóc/a", "do.c/a", ".", "..", " doc/a", "doc /a", "doc/\xff", "_rec/\xc3", "_\xff",
-		"_rec/" + strings.Repeat("k", storage.MaxKey), strings.Repeat("k", 1<<20),
+		"_rec/" + strings.Repeat("k", storage.LimitsOf(a).Key), strings.Repeat("k", 1<<20),
 	} {
 		name := fmt.Sprintf("%.40q", key)
 		ctx := t.Context()
@@ -171,7 +175,8 @@ func checkInvalid(t *testing.T, what string, err error) {
 
 func values(t *testing.T, e Engine) {
 	a := e.open(t)
-	records := [][]byte{{}, {0}, []byte("text"), []byte("\r\n---\n"), {0xff, 0xfe, 0}, bytes.Repeat([]byte{0xA5}, storage.MaxValue)}
+	most := storage.LimitsOf(a).Value
+	records := [][]byte{{}, {0}, []byte("text"), []byte("\r\n---\n"), {0xff, 0xfe, 0}, bytes.Repeat([]byte{0xA5}, most)}
 	for i, value := range records {
 		key := fmt.Sprintf("_rec/%d", i)
 		set(t, a, key, string(value))
@@ -183,15 +188,16 @@ func values(t *testing.T, e Engine) {
 		`{"body":"line\r\nline\n---\n# title\n","list":["a","b: c","- d","","1","true","null","~"]}`,
 		`{"deep":[[[[{"a":[{"b":[]}]}]]]]}`, `{"a":1e400,"b":-0,"c":0.1e-7,"d":123456789012345678901234567890}`,
 		`{"_":1,"__proto__":2,"key":"x","type":"y","body":{"not":"text"},"id":7}`,
-		`{"big":"` + strings.Repeat("x", storage.MaxValue-10) + `"}`,
-		strings.Repeat(" ", 1000) + `{"padded":1}`,
+		`{"big":"` + strings.Repeat("x", most-10) + `"}`,
+		strings.Repeat(" ", min(1000, most/2)) + `{"padded":1}`,
 	}
 	for i, value := range documents {
 		key := fmt.Sprintf("doc/%d", i)
 		set(t, a, key, value)
 		want(t, a, key, value)
 	}
-	deep := `{"a":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`
+	levels := min(5000, most/2-10)
+	deep := `{"a":` + strings.Repeat("[", levels) + strings.Repeat("]", levels) + `}`
 	set(t, a, "doc/deep", deep)
 	want(t, a, "doc/deep", deep)
 	sound(t, e, a)
@@ -199,6 +205,7 @@ func values(t *testing.T, e Engine) {
 
 func refusedValues(t *testing.T, e Engine) {
 	a := e.open(t)
+	most := storage.LimitsOf(a).Value
 	set(t, a, "doc/a", `{"n":1}`)
 	set(t, a, "_rec/a", `n`)
 	wide := make([]string, 100)
@@ -213,13 +220,13 @@ func refusedValues(t *testing.T, e Engine) {
 		`{"a":"\ud800"}`, `{"a":"\udc00"}`, `{"a":"\ud800\ud800"}`, `{"a":"\udc00\ud800"}`, `{"\ud800":1}`, `{"a":"\ud800\u0041"}`,
 		"{\"a\":\"\xff\"}", "{\"\xc3\":1}", "{\"a\":\"\xed\xa0\x80\"}", "{\"a\":\"\xc0\xaf\"}",
 		`{"a":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`,
-		`{"a":"` + strings.Repeat("x", storage.MaxValue) + `"}`,
+		`{"a":"` + strings.Repeat("x", most-7) + `"}`,
 	} {
 		checkInvalid(t, fmt.Sprintf("Set %.40q", value), storage.Set(t.Context(), a, "doc/a", []byte(value)))
 		checkInvalid(t, fmt.Sprintf("Set new %.40q", value), storage.Set(t.Context(), a, "doc/new", []byte(value)))
 	}
 	checkInvalid(t, "Set nil", storage.Set(t.Context(), a, "doc/a", nil))
-	checkInvalid(t, "Set a record over 8 MiB", storage.Set(t.Context(), a, "_rec/a", make([]byte, storage.MaxValue+1)))
+	checkInvalid(t, "Set a record beyond the limit", storage.Set(t.Context(), a, "_rec/a", make([]byte, most+1)))
 	want(t, a, "doc/a", `{"n":1}`)
 	want(t, a, "_rec/a", `n`)
 	wantGone(t, a, "doc/new")

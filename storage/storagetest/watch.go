@@ -79,7 +79,7 @@ func watchOverflow(t *testing.T, e Engine) {
 	overflow, seen := false, 0
 	for written := 0; written < most && !overflow; {
 		for range 5 {
-			ops := make([]storage.Op, storage.MaxBatch)
+			ops := make([]storage.Op, storage.LimitsOf(a).Ops)
 			for i := range ops {
 				ops[i] = storage.Put(fmt.Sprintf("_rec/%06d", written), nil)
 				written++

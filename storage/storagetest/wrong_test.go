@@ -94,6 +94,13 @@ func (s *keepsValue) Get(ctx context.Context, key string) ([]byte, storage.Versi
 	return slices.Clone(value), v, err
 }
 
+type saysMore struct { // states limits that are not its own
+	storage.Adapter
+	limits storage.Limits
+}
+
+func (s saysMore) Limits() storage.Limits { return s.limits }
+
 type listsBackwards struct{ *mem.Store }
 
 func (s listsBackwards) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
