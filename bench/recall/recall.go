@@ -1,7 +1,8 @@
 // Package recall measures how well questions about conversations find the turns
 // that answer them: on data in the form of LoCoMo, and on generated
 // conversations of our own, which are in testdata. It judges what is found, not
-// what a model makes of it.
+// what a model makes of it. [Run] measures rankers of turns, and [Layers] what an
+// agent has of them: through memory, with the layers.
 //
 // The one decision: a ranker is anything that orders turns, so that ours, its
 // parts and those of others stand in one table, measured in one run.
@@ -21,7 +22,7 @@ import (
 
 // Options of [Run].
 type Options struct {
-	Rankers  []Ranker              // nil means those of [Rankers]
+	Rankers  []Ranker              // nil means those of [Rankers], of threads with an assistant the first three
 	Split    []string              // ids of conversations; nil means all
 	Count    func(text string) int // tokens of a text; nil means a token for four bytes
 	Progress func(ranker string)   // told each ranker as it begins; may be nil
@@ -71,15 +72,13 @@ func Run(ctx context.Context, data []locomo.Conversation, opts *Options) ([]Scor
 	}
 	rankers := opts.Rankers
 	if rankers == nil {
-		rankers = Rankers()
-	}
-	if opts.Split != nil {
-		for _, id := range opts.Split {
-			if !slices.ContainsFunc(data, func(c locomo.Conversation) bool { return c.ID == id }) {
-				return nil, fmt.Errorf("bench recall: there is no conversation %q", id)
-			}
+		if rankers = Rankers(); withAssistant(data) {
+			rankers = rankers[:3]
 		}
-		data = slices.DeleteFunc(slices.Clone(data), func(c locomo.Conversation) bool { return !slices.Contains(opts.Split, c.ID) })
+	}
+	data, err := part(data, opts.Split)
+	if err != nil {
+		return nil, err
 	}
 	count := cached(opts.Count)
 	var scores []Score
@@ -109,10 +108,33 @@ func Run(ctx context.Context, data []locomo.Conversation, opts *Options) ([]Scor
 	return scores, nil
 }
 
+// withAssistant reports whether data is of threads with an assistant, whose turns
+// are long: what each cue gives there is not worth the minutes.
+func withAssistant(data []locomo.Conversation) bool {
+	return !slices.ContainsFunc(data, func(c locomo.Conversation) bool {
+		return slices.ContainsFunc(c.Turns, func(d search.Doc) bool {
+			return d.Speaker != "user" && d.Speaker != "assistant" && c.Acts[d.ID].Role == ""
+		})
+	})
+}
+
+// part returns the conversations of ids, nil for all.
+func part(data []locomo.Conversation, ids []string) ([]locomo.Conversation, error) {
+	if ids == nil {
+		return data, nil
+	}
+	for _, id := range ids {
+		if !slices.ContainsFunc(data, func(c locomo.Conversation) bool { return c.ID == id }) {
+			return nil, fmt.Errorf("bench recall: there is no conversation %q", id)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(data), func(c locomo.Conversation) bool { return !slices.Contains(ids, c.ID) }), nil
+}
+
 var categories = []struct {
 	name     string
 	from, to int
-}{{"cat1-4", 1, 4}, {"cat1", 1, 1}, {"cat2", 2, 2}, {"cat3", 3, 3}, {"cat4", 4, 4}, {"cat5", 5, 5}}
+}{{"cat1-4", 1, 4}, {"cat1", 1, 1}, {"cat2", 2, 2}, {"cat3", 3, 3}, {"cat4", 4, 4}, {"cat5", 5, 5}, {"cat6", 6, 6}}
 
 // cached remembers counts: a turn is packed for many questions.
 func cached(count func(string) int) func(string) int {

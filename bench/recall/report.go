@@ -3,6 +3,8 @@ package recall
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/stratamem/strata/bench"
@@ -34,6 +36,69 @@ func Report(scores []Score) *bench.Report {
 		add("index", s.Bytes, "B")
 	}
 	return r
+}
+
+// ReportLayers adds what [Layers] measured to a report: cases layer/CATEGORY,
+// both/…, messages/… and excerpts/…, metrics evidence@TOKENS, R@1 and R@10 of
+// messages, precision, silent, and questions.
+func ReportLayers(r *bench.Report, scores []LayerScore) {
+	for i := range scores {
+		s := &scores[i]
+		for _, row := range s.rows() {
+			r.Rows = append(r.Rows, bench.Row{Case: s.Case + "/" + s.Category, Metric: row.metric, Value: row.value})
+		}
+	}
+}
+
+type measured struct {
+	metric string
+	value  float64
+}
+
+// rows returns what was measured, without what there were no questions for.
+func (s *LayerScore) rows() []measured {
+	rows := []measured{{"questions", float64(s.Questions)}}
+	if s.Needs > 0 {
+		for _, n := range Prompts {
+			rows = append(rows, measured{fmt.Sprintf("evidence@%d", n), s.Evidence[n]})
+		}
+		rows = append(rows, measured{"R@1", s.First[1]}, measured{"R@10", s.First[10]})
+	}
+	if s.Shown > 0 {
+		rows = append(rows, measured{"precision", s.Precision})
+	}
+	if s.Questions > s.Needs {
+		rows = append(rows, measured{"silent", s.Silent})
+	}
+	return rows
+}
+
+// WriteLayers writes what [Layers] measured as a table; a dash stands for what
+// there were no questions for.
+func WriteLayers(w io.Writer, scores []LayerScore) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	metrics := []string{"questions"}
+	for _, n := range Prompts {
+		metrics = append(metrics, fmt.Sprintf("evidence@%d", n))
+	}
+	metrics = append(metrics, "R@1", "R@10", "precision", "silent")
+	fmt.Fprintf(tw, "case\t%s\t\n", strings.Join(metrics, "\t"))
+	for i := range scores {
+		fmt.Fprintf(tw, "%s/%s", scores[i].Case, scores[i].Category)
+		rows := scores[i].rows()
+		for _, m := range metrics {
+			cell := "–"
+			if at := slices.IndexFunc(rows, func(r measured) bool { return r.metric == m }); at >= 0 {
+				cell = fmt.Sprintf("%.3f", rows[at].value)
+				if m == "questions" {
+					cell = fmt.Sprintf("%.0f", rows[at].value)
+				}
+			}
+			fmt.Fprintf(tw, "\t%s", cell)
+		}
+		fmt.Fprintln(tw, "\t")
+	}
+	return tw.Flush()
 }
 
 // WriteText writes scores as a table, a line a ranker and category, with the

@@ -30,11 +30,22 @@ func benchRecallCommand(t *tool) *cobra.Command {
 		Use:   "recall",
 		Short: "Measure how well questions find the turns that answer them",
 		Long: `Measures how well questions about conversations find the turns that answer them,
-on a file in the form of LoCoMo: recall of a question's evidence among the first
+on a file in the form of LoCoMo, in two ways.
+
+Rankers of turns: recall of a question's evidence among the first
 1 to 50 turns, and in prompts of 256 to 8,192 tokens (o200k_base), MRR and
 nDCG@10, with the 95 % interval of R@10. Rows: the default; without its floor;
 plain BM25; plain with each cue alone; without each cue. Categories: 1 multi-hop,
 2 temporal, 3 open-domain, 4 single-hop; 5, adversarial, is kept apart.
+
+Through the layers (cases layer/ and both/, the latter with WorkingMemory): the
+conversations are committed through memory, as turns with roles, tool calls and
+results, and each question is asked in a thread of its own: the share of its
+evidence that a prompt of 512, 1,500 and 4,096 tokens shows, and among the first 1 and 10
+messages; where a file says what is irrelevant, the share of what is shown that
+bears on the question (precision); and of questions that need nothing (category
+6) the share that get nothing (silent). Beside it plain BM25 over messages and
+over excerpts of 25 to 40 words, in which a user's words count three times.
 
 bleve and SQLite are measured by a program of its own, for they are large:
 cd bench/recall/rivals && go run . --data FILE > rivals.json, which --rivals adds
@@ -76,6 +87,10 @@ func (t *tool) benchRecall(ctx context.Context, o *benchRecallOptions) error {
 	if err != nil {
 		return err
 	}
+	through, err := recall.Layers(ctx, data, &recall.LayersOptions{Split: o.split, Tokenizer: tokens, Progress: opts.Progress})
+	if err != nil {
+		return err
+	}
 	if o.rivals != "" {
 		text, err := os.ReadFile(o.rivals)
 		if err != nil {
@@ -104,9 +119,14 @@ func (t *tool) benchRecall(ctx context.Context, o *benchRecallOptions) error {
 			r.Rows = append(r.Rows, bench.Row{Case: "default/floor", Metric: "unanswerable", Value: float64(floor.Unanswerable)},
 				bench.Row{Case: "default/floor", Metric: "silent", Value: floor.Silent}, bench.Row{Case: "default/floor", Metric: "lost", Value: floor.Lost})
 		}
+		recall.ReportLayers(r, through)
 		return r.WriteJSON(t.out)
 	}
 	if err := recall.WriteText(t.out, scores); err != nil {
+		return err
+	}
+	fmt.Fprintln(t.out)
+	if err := recall.WriteLayers(t.out, through); err != nil {
 		return err
 	}
 	if floor != nil {

@@ -7,7 +7,8 @@ import (
 
 func TestBenchRecallVerb(t *testing.T) {
 	status, out, errs := call(t.Context(), nil, "bench", "recall", "--data", "../../bench/recall/testdata/fixture.json", "--split", "made-1", "--json")
-	if status != 0 || !strings.Contains(out, `"case": "default/cat1-4"`) || !strings.Contains(out, `"metric": "recall@1024"`) {
+	if status != 0 || !strings.Contains(out, `"case": "default/cat1-4"`) || !strings.Contains(out, `"metric": "recall@1024"`) ||
+		!strings.Contains(out, `"case": "layer/cat1-4"`) || !strings.Contains(out, `"metric": "evidence@1500"`) {
 		t.Errorf("bench recall: status %d: %s", status, errs)
 	}
 	for _, args := range [][]string{{}, {"--data", "none.json"}, {"--data", "../../bench/recall/testdata/fixture.json", "--split", "x"}} {
