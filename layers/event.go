@@ -144,11 +144,12 @@ type shown struct {
 }
 
 // shownAt is the time of an item, as timeKey has it, its index, and what itemKey says
-// of it, "" until that was wanted.
+// of it, once that was wanted.
 type shownAt struct {
 	time  int64
 	index int
-	key   string
+	stamp stamp
+	known bool
 }
 
 func shownIn(in *memory.RecallInput[struct{}]) *shown {
@@ -165,21 +166,18 @@ func shownIn(in *memory.RecallInput[struct{}]) *shown {
 
 // has reports whether an item is shown. Nearly all are older than those: most of
 // them are told by that alone.
-func (s *shown) has(item string) bool {
-	if len(s.times) == 0 || item < s.oldest || len(item) < len(s.oldest) {
-		return false
-	}
-	at, err := strconv.ParseInt(item[:len(s.oldest)], 16, 64)
-	if err != nil {
+func (s *shown) has(item stamp) bool {
+	at := item.time()
+	if len(s.times) == 0 || at < s.times[0].time {
 		return false
 	}
 	i, _ := slices.BinarySearchFunc(s.times, at, func(t shownAt, at int64) int { return cmp.Compare(t.time, at) })
 	for ; i < len(s.times) && s.times[i].time == at; i++ {
 		t := &s.times[i]
-		if t.key == "" {
-			t.key = itemKey(s.x, &s.items[t.index], t.index)
+		if !t.known {
+			t.stamp, t.known = stampOf(itemKey(s.x, &s.items[t.index], t.index))
 		}
-		if t.key == item {
+		if t.known && t.stamp == item {
 			return true
 		}
 	}
@@ -187,7 +185,13 @@ func (s *shown) has(item string) bool {
 }
 
 // hasPassage is has for the item that a passage is of.
-func (s *shown) hasPassage(id string) bool { return s.has(itemOf(id)) }
+func (s *shown) hasPassage(id string) bool {
+	if len(s.times) == 0 || id < s.oldest {
+		return false
+	}
+	item, ok := stampOf(itemOf(id))
+	return ok && s.has(item)
+}
 
 // timeKey sorts as t does, from 1970 on.
 func timeKey(t time.Time) string {

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"iter"
 	"math/bits"
 	"slices"
 	"strings"
@@ -24,20 +24,41 @@ import (
 // one scope:
 //
 //	n/d/<time>-<digest>   the statements of a turn, a [statement] a line
-//	n/head, n/s/…, …      segments of package levels, each a [roll] as JSON
+//	n/head, n/s/…, …      segments of package levels, each a [roll]
 //
 // A turn writes its statements once, however many names they have, and one small
 // segment, which is merged with others when there are many. So what a turn costs
 // does not depend on how many names it has, nor on how many are known. The newest
 // statements, the head and the newest segment are neighbours: see [levels.Set.Key].
 //
+// A name is found by each of its words, and has the places of its mentions in the
+// segments: so what a question costs is how many names have its words.
+//
 // Statements of older stores are at t/<time>-<digest>.
 type nameIndex struct {
 	set levels.Set[*roll]
+	// The names in the segments, by themselves in lower case and by word. Under the
+	// set's lock.
+	names map[string]*known
+	words map[string][]*known
 	// older says whether the scope has mentions as they were kept before there
 	// was an index: m/<word of the name>/<item>-<number> → [Mention]. They are
 	// read, and nobody writes them any more.
 	older atomic.Int32
+}
+
+// known is a name that segments have.
+type known struct {
+	in []listed
+	// last is the time of its newest mention, or later: one that was newer may be
+	// gone.
+	last int64
+}
+
+// listed says where a segment has a name.
+type listed struct {
+	part *roll
+	at   int
 }
 
 const (
@@ -52,8 +73,9 @@ const (
 	maxPlace = 256     // mentions of a name in a segment, the newest
 )
 
-// nameFanIn is how many segments of a level are merged into one of the next.
-var nameFanIn = [levels.Levels - 1]int{64, 16}
+// nameFanIn is how many segments of a level are merged into one of the next, or of
+// the last.
+var nameFanIn = [levels.Levels]int{64, 16, 16}
 
 // statement is a line of a turn's record: a [Mention] without the name.
 type statement struct {
@@ -63,152 +85,69 @@ type statement struct {
 	Item    string    `json:"item,omitempty"`
 }
 
-// roll is a segment: the names that some turns mention, and where.
-type roll struct {
-	Turns []string    `json:"turns"` // keys of their records, without otherPrefix
-	Items []string    `json:"items"` // as itemKey names them
-	Names []rollEntry `json:"names"`
-
-	size  int                // bytes
-	lower []string           // the names in lower case
-	words map[string][]int32 // word → the names that have it
-}
-
-// rollEntry is a name with its mentions, the newest first, each as three numbers:
-// of the item, of the turn, and of the line in the turn's record.
-type rollEntry struct {
-	Name string  `json:"name"`
-	At   []int32 `json:"at"`
-}
-
-// place is one mention of a name.
-type place struct {
-	item   string // as itemKey names it, which sorts by time
-	record string // key
-	line   int    // of the record; -1: the record is the mention
-}
-
 func newNameIndex() (*nameIndex, error) {
 	x := new(nameIndex)
 	x.set = levels.Set[*roll]{
-		Name: "names", Load: loadRoll,
-		Drop: func(*roll) {}, Ready: func() bool { return true }, Reset: func() {},
+		Name: "names", Load: x.load, Drop: x.drop, Ready: func() bool { return true },
+		Reset: func() { x.names, x.words = make(map[string]*known), make(map[string][]*known) },
 	}
 	return x, nil
 }
 
-func loadRoll(_ context.Context, _ storage.Reader, key string, stored []byte) (*roll, error) {
-	r := &roll{words: make(map[string][]int32)}
-	value, err := pack.Unpack(stored)
-	if err == nil {
-		r.size = len(value)
-		err = json.Unmarshal(value, r)
+func (x *nameIndex) load(_ context.Context, _ storage.Reader, key string, stored []byte) (*roll, error) {
+	part, err := loadRoll(key, stored)
+	if err != nil {
+		return nil, err
 	}
-	if err != nil || !r.sound() {
-		return nil, &storage.CorruptError{Key: key, Reason: "segment of an index of names is damaged", Repair: "clear the layer"}
-	}
-	r.lower = make([]string, len(r.Names))
-	for i := range r.Names {
-		r.lower[i] = strings.ToLower(r.Names[i].Name)
-		for _, w := range nameWords(r.Names[i].Name) {
-			r.words[w] = append(r.words[w], int32(i))
+	for at, name := range part.all() {
+		name = strings.ToLower(name)
+		k := x.names[name]
+		if k == nil {
+			k = new(known)
+			x.names[name] = k
+			for _, w := range nameWords(name) {
+				x.words[w] = append(x.words[w], k)
+			}
 		}
+		newest := part.mentions(at)
+		k.in = append(k.in, listed{part, at})
+		k.last = max(k.last, part.item(newest.at).time())
 	}
-	return r, nil
+	return part, nil
 }
 
-// sound reports whether all mentions are of items and turns that there are.
-func (r *roll) sound() bool {
-	for i := range r.Names {
-		at := r.Names[i].At
-		if len(at)%3 != 0 {
-			return false
+func (x *nameIndex) drop(part *roll) {
+	for _, name := range part.all() {
+		name = strings.ToLower(name)
+		k := x.names[name]
+		if k == nil {
+			continue // has it twice
 		}
-		for j := 0; j < len(at); j += 3 {
-			if item, turn := at[j], at[j+1]; item < 0 || int(item) >= len(r.Items) || turn < 0 || int(turn) >= len(r.Turns) {
-				return false
+		k.in = slices.DeleteFunc(k.in, func(l listed) bool { return l.part == part })
+		if len(k.in) > 0 {
+			continue
+		}
+		delete(x.names, name)
+		for _, w := range nameWords(name) {
+			if x.words[w] = slices.DeleteFunc(x.words[w], func(o *known) bool { return o == k }); len(x.words[w]) == 0 {
+				delete(x.words, w)
 			}
 		}
 	}
-	return true
-}
-
-// places appends the mentions of a name whose items are not shown.
-func (r *roll) places(list []place, name int32, shown *shown) []place {
-	at := r.Names[name].At
-	for j := 0; j < len(at); j += 3 {
-		if item := r.Items[at[j]]; !shown.has(item) {
-			list = append(list, place{item, turnRecord(r.Turns[at[j+1]]), int(at[j+2])})
-		}
-	}
-	return list
-}
-
-// turnRecord returns the key of the record of a turn of a roll.
-func turnRecord(turn string) string {
-	if strings.HasPrefix(turn, turnPrefix) {
-		return turn
-	}
-	return otherPrefix + turn
-}
-
-// newest returns the item of the newest mention of a name that is not shown,
-// or "".
-func (r *roll) newest(name int32, shown *shown) string {
-	at := r.Names[name].At
-	for j := 0; j < len(at); j += 3 {
-		if item := r.Items[at[j]]; !shown.has(item) {
-			return item
-		}
-	}
-	return ""
-}
-
-// newestFirst sorts mentions and leaves out those that are there twice.
-func newestFirst(list []place) []place {
-	slices.SortFunc(list, func(a, b place) int {
-		return cmp.Or(cmp.Compare(b.item, a.item), cmp.Compare(b.line, a.line), cmp.Compare(a.record, b.record))
-	})
-	return slices.Compact(list)
-}
-
-// rollOf returns the segment of some mentions, by name.
-func rollOf(names map[string][]place) *roll {
-	r := new(roll)
-	number := func(list *[]string) func(string) int32 {
-		had := make(map[string]int32)
-		return func(s string) int32 {
-			n, ok := had[s]
-			if !ok {
-				n = int32(len(*list))
-				*list, had[s] = append(*list, s), n
-			}
-			return n
-		}
-	}
-	item, turn := number(&r.Items), number(&r.Turns)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		list := newestFirst(names[name])
-		e := rollEntry{Name: name}
-		for _, p := range list[:min(len(list), maxPlace)] {
-			e.At = append(e.At, item(p.item), turn(strings.TrimPrefix(p.record, otherPrefix)), int32(p.line))
-		}
-		r.Names = append(r.Names, e)
-	}
-	return r
 }
 
 // add returns c with what adds the mentions of a turn, whose record has the key
-// turn. items are the keys of the mentions' items.
+// turn. items are of the mentions.
 func (x *nameIndex) add(ctx context.Context, r *memory.Records, c memory.Change[struct{}], turn string, found []Mention, items []string) (memory.Change[struct{}], error) {
 	var record []byte
 	lines := make(map[statement]int)
-	names := make(map[string][]place)
+	names := make(map[string][]spot)
+	of, ok := stampOf(turn)
 	for i := range found {
 		m := &found[i]
 		s := statement{m.Text, m.Speaker, m.Time.UTC(), m.Item}
-		n, ok := lines[s]
-		if !ok {
+		n, had := lines[s]
+		if !had {
 			n = len(lines)
 			line, err := json.Marshal(s)
 			if err != nil {
@@ -216,78 +155,132 @@ func (x *nameIndex) add(ctx context.Context, r *memory.Records, c memory.Change[
 			}
 			lines[s], record = n, append(append(record, line...), '\n')
 		}
-		names[m.Name] = append(names[m.Name], place{items[i], turnPrefix + turn, n})
+		item, isItem := stampOf(items[i])
+		if !ok || !isItem {
+			return c, fmt.Errorf("keep mention: the key of an item is none")
+		}
+		names[m.Name] = append(names[m.Name], spot{row{item: item, turn: of}, n})
 	}
 	if err := x.set.View(ctx, below{r, rollPrefix}); err != nil {
 		return c, err
 	}
 	defer x.set.RUnlock()
-	ops, err := x.grow(names)
-	return written(c.Put(turnPrefix+turn, pack.Pack(new([]byte), record)), rollPrefix, ops), err
+	return written(c.Put(turnPrefix+turn, pack.Pack(new([]byte), record)), rollPrefix, x.grow(names)), nil
 }
 
 // grow returns the operations that add a segment, merged with others where there
 // are many. Under the set's lock.
-func (x *nameIndex) grow(names map[string][]place) ([]storage.Op, error) {
+func (x *nameIndex) grow(names map[string][]spot) []storage.Op {
 	var ops []storage.Op
 	level, size := 0, 0
 	for ; level < len(nameFanIn); level++ {
 		keys := x.set.Keys(level)
+		last := level == len(nameFanIn)-1
+		if last { // what is large stays
+			keys = slices.DeleteFunc(keys, func(key string) bool { return len(x.set.Parts[key].data) > maxRoll/2 })
+		}
 		if len(keys) < nameFanIn[level]-1 {
 			break
 		}
 		merged := 0
 		for _, key := range keys {
 			part := x.set.Parts[key]
-			if size += part.size; size > maxRoll {
+			if size += len(part.data); size > maxRoll {
 				break
 			}
-			for i := range part.Names {
-				names[part.Names[i].Name] = part.places(names[part.Names[i].Name], int32(i), new(shown))
+			for at, name := range part.all() {
+				l := part.mentions(at)
+				for more := true; more; more = l.on() {
+					names[name] = append(names[name], l.spot())
+				}
 			}
 			ops = append(ops, storage.Remove(key))
 			merged++
 		}
-		if merged == 0 {
+		if merged == 0 || last {
 			break
 		}
 	}
-	value, err := json.Marshal(rollOf(names))
-	if err != nil {
-		return nil, fmt.Errorf("encode names: %w", err)
-	}
-	return x.set.Mark(append(ops, storage.Put(x.set.Key(level, value), pack.Pack(new([]byte), value)))), nil
+	value := rollOf(names)
+	return x.set.Mark(append(ops, storage.Put(x.set.Key(level, value), pack.Pack(new([]byte), value))))
 }
 
-// card is what is known of a name.
+// card is what is known of a name that is asked for.
 type card struct {
 	name   string // as the newest mention has it
 	asked  uint32 // a bit for each word of the query that it has
-	newest string // item of that mention
-	in     []rollName
-	places []place // mentions that are in no segment
+	newest stamp  // item of that mention
+	in     []listed
+	older  []olderPlace // mentions that are in no segment, the newest first
 }
 
-type rollName struct {
-	part *roll
-	name int32
+// olderPlace is where a mention is that is in no segment.
+type olderPlace struct {
+	item   stamp
+	record string // key
 }
 
-// mentioned takes note of a mention of a name by the word with an index.
-func (c *card) mentioned(name, item string, word int) {
-	c.asked |= 1 << word
-	if item > c.newest || item == c.newest && name < c.name {
+// mentioned takes note of a mention of a name.
+func (c *card) mentioned(name string, item stamp) {
+	if by := item.compare(c.newest); by > 0 || by == 0 && (c.name == "" || name < c.name) {
 		c.name, c.newest = name, item
 	}
 }
 
-// mentions returns the mentions of a name that are not shown, the newest first.
-func (c *card) mentions(shown *shown) []place {
-	list := c.places
+// look notes the newest mention that is not shown, and reports whether there is one.
+func (c *card) look(shown *shown) bool {
 	for _, in := range c.in {
-		list = in.part.places(list, in.name, shown)
+		if l := in.part.mentions(in.at); l.unseen(shown) {
+			c.mentioned(in.part.name(in.at), l.part.item(l.at))
+		}
 	}
-	return newestFirst(list)
+	return c.name != ""
+}
+
+// place is where a mention is.
+type place struct {
+	record string // key
+	line   int    // of the record; -1: the record is the mention
+}
+
+// mentions yields where the mentions of a name are that are not shown, the newest
+// first.
+func (c *card) mentions(shown *shown) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		var reels []reel
+		for _, in := range c.in {
+			if l := in.part.mentions(in.at); l.unseen(shown) {
+				reels = append(reels, l)
+			}
+		}
+		older := c.older
+		var before spot
+		for len(reels)+len(older) > 0 {
+			next, newest := -1, spot{}
+			for i := range reels {
+				if s := reels[i].spot(); next < 0 || cmp.Or(s.row.compare(newest.row), cmp.Compare(s.line, newest.line)) > 0 {
+					next, newest = i, s
+				}
+			}
+			if len(older) > 0 && (next < 0 || older[0].item.compare(newest.item) > 0) {
+				if !yield(place{older[0].record, -1}) {
+					return
+				}
+				older = older[1:]
+				continue
+			}
+			if l := &reels[next]; !l.on() || !l.unseen(shown) {
+				reels = slices.Delete(reels, next, next+1)
+			}
+			if newest == before { // two segments have it
+				continue
+			}
+			before = newest
+			if !yield(place{newest.record(), newest.line}) {
+				return
+			}
+		}
+	}
 }
 
 // maxAsked is how many words of a query are looked up: those of a card's asked.
@@ -295,92 +288,112 @@ const maxAsked = 32
 
 // find returns at most limit names that have one of the words and a mention that
 // is not shown: those with more of the words first, of equals the one mentioned
-// last.
+// last. What it returns is as the index was then, also when that changes.
 func (x *nameIndex) find(ctx context.Context, r *memory.Records, words []string, shown *shown, limit int) ([]*card, error) {
-	cards := make(map[string]*card) // by name in lower case
-	if err := x.findOlder(ctx, r, words, shown, cards); err != nil {
+	older, err := x.findOlder(ctx, r, words, shown)
+	if err != nil {
 		return nil, err
 	}
 	if err := x.set.View(ctx, below{r, rollPrefix}); err != nil {
 		return nil, err
 	}
 	defer x.set.RUnlock()
-	for _, part := range x.set.Parts {
-		for w, word := range words {
-			for _, name := range part.words[word] {
-				if item := part.newest(name, shown); item != "" {
-					c := cardOf(cards, part.lower[name])
-					c.mentioned(part.Names[name].Name, item, w)
-					c.in = append(c.in, rollName{part, name})
-				}
-			}
+	asked := make(map[*known]uint32)
+	for w, word := range words {
+		for _, k := range x.words[word] {
+			asked[k] |= 1 << w
 		}
 	}
 	var best []*card
-	for _, c := range cards {
+	rank := func(c *card) {
 		at, _ := slices.BinarySearchFunc(best, c, (*card).compare)
 		if at < limit {
 			best = slices.Insert(best[:min(len(best), limit-1)], at, c)
 		}
 	}
+	for name, c := range older {
+		if k := x.names[name]; k != nil {
+			c.asked |= asked[k]
+			c.in = slices.Clone(k.in)
+			delete(asked, k)
+			c.look(shown)
+		}
+		rank(c)
+	}
+	for k, words := range asked {
+		if len(best) == limit && behind(words, k.last, best[limit-1]) {
+			continue
+		}
+		if c := (&card{asked: words, in: slices.Clone(k.in)}); c.look(shown) {
+			rank(c)
+		}
+	}
 	return best, nil
+}
+
+// behind reports whether a name with some of the words, mentioned at a time or
+// before, comes after another in any case.
+func behind(words uint32, last int64, o *card) bool {
+	n, least := bits.OnesCount32(words), bits.OnesCount32(o.asked)
+	return n < least || n == least && last < o.newest.time()
 }
 
 // compare orders what is asked for first before the rest.
 func (c *card) compare(o *card) int {
-	return cmp.Or(bits.OnesCount32(o.asked)-bits.OnesCount32(c.asked), cmp.Compare(o.newest, c.newest), cmp.Compare(c.name, o.name))
+	return cmp.Or(bits.OnesCount32(o.asked)-bits.OnesCount32(c.asked), o.newest.compare(c.newest), cmp.Compare(c.name, o.name))
 }
 
-func cardOf(cards map[string]*card, lower string) *card {
-	c := cards[lower]
-	if c == nil {
-		c = new(card)
-		cards[lower] = c
-	}
-	return c
-}
-
-// findOlder finds mentions as they were kept before there was an index: the
-// newest ones of each word.
-func (x *nameIndex) findOlder(ctx context.Context, r *memory.Records, words []string, shown *shown, cards map[string]*card) error {
+// findOlder finds mentions as they were kept before there was an index, by name in
+// lower case: the newest ones of each word.
+func (x *nameIndex) findOlder(ctx context.Context, r *memory.Records, words []string, shown *shown) (map[string]*card, error) {
 	if x.older.Load() == unknown {
 		older := int32(absent)
 		for _, err := range r.Scan(ctx, olderPrefix, &storage.ScanOptions{Limit: 1}) {
 			if err != nil {
-				return err
+				return nil, err
 			}
 			older = present
 		}
 		x.older.Store(older)
 	}
 	if x.older.Load() == absent {
-		return nil
+		return nil, nil
 	}
+	cards := make(map[string]*card)
 	const newest = 80
 	for w, word := range words {
 		prefix := olderPrefix + storage.EscapeSegment(word) + "/"
 		for e, err := range r.Scan(ctx, prefix, &storage.ScanOptions{Reverse: true, Limit: newest}) {
 			if err != nil {
-				return err
+				return nil, err
 			}
 			var m Mention
-			item := itemOf(e.Key[len(prefix):])
-			if json.Unmarshal(e.Value, &m) != nil || shown.has(item) {
+			item, ok := stampOf(itemOf(e.Key[len(prefix):]))
+			if !ok || json.Unmarshal(e.Value, &m) != nil || shown.has(item) {
 				continue // damaged: the others still count
 			}
-			c := cardOf(cards, strings.ToLower(m.Name))
-			c.mentioned(m.Name, item, w)
-			c.places = append(c.places, place{item, e.Key, -1})
+			lower := strings.ToLower(m.Name)
+			c := cards[lower]
+			if c == nil {
+				c = new(card)
+				cards[lower] = c
+			}
+			c.asked |= 1 << w
+			c.mentioned(m.Name, item)
+			c.older = append(c.older, olderPlace{item, e.Key})
 		}
 	}
-	return nil
+	for _, c := range cards {
+		slices.SortFunc(c.older, func(a, b olderPlace) int { return cmp.Or(b.item.compare(a.item), cmp.Compare(a.record, b.record)) })
+	}
+	return cards, nil
 }
 
 // read returns the mentions at places, the first n that say different things,
 // and their records.
-func readMentions(ctx context.Context, r *memory.Records, places []place, n int) (list []Mention, refs []string, err error) {
+func readMentions(ctx context.Context, r *memory.Records, places iter.Seq[place], n int) (list []Mention, refs []string, err error) {
 	turns := make(map[string][]byte)
-	for _, p := range places {
+	for p := range places {
 		if len(list) == n {
 			break
 		}

@@ -1,11 +1,19 @@
 package layers_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/stratamem/strata/layers"
 	"github.com/stratamem/strata/memory"
@@ -85,7 +93,11 @@ func TestEntityOlderStore(t *testing.T) {
 
 // A damaged segment makes the layer say so; it is no panic and no wrong answer.
 func TestEntityDamagedSegment(t *testing.T) {
-	for _, damage := range []string{"", "{", `{"names":[{"name":"Olaf","at":[1]}]}`, `{"turns":["x"],"names":[{"name":"Olaf","at":[7,0,0]}]}`} {
+	for _, damage := range []string{
+		"", "{", `{"names":[{"name":"Olaf","at":[1]}]}`, `{"turns":["x"],"names":[{"name":"Olaf","at":[7,0,0]}]}`,
+		"\x02", "\x02\x00\x01\x04Olaf\x01\x00\x00", "\x02\x01\x01\x04Olaf\x01\x00\x00", "\x02\x00\x01\x04Olaf\x00", "\x03\x00\x00",
+		"\x02\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01\x00",
+	} {
 		store := openMem(t)
 		c := talk(t, remember(t, store, layers.Entity(nil)), "a", "r")
 		c.say("We met Olaf Berg.", "I see.")
@@ -111,6 +123,107 @@ func TestEntityDamagedSegment(t *testing.T) {
 			t.Errorf("%q: reported %q", damage, said)
 		}
 	}
+}
+
+// TestEntityMerged holds what is recalled against all that was said, while segments
+// are merged on every level by two memories that write in turns.
+func TestEntityMerged(t *testing.T) {
+	before := *layers.NameFanIn
+	defer func() { *layers.NameFanIn = before }()
+	*layers.NameFanIn = [3]int{3, 3, 3}
+	random := rand.New(rand.NewPCG(1, 2))
+	people := strings.Fields("Anna Bogdan Carmen Dmitri Elif Farid Greta Hiroshi Ines Jonas")
+	store := openMem(t)
+	now := time.Date(2026, 3, 3, 0, 0, 0, 0, time.UTC)
+	open := func(n int) *conversation {
+		m, err := memory.New(store, []memory.Layer{layers.Entity(nil)}, &memory.Options{Clock: func() time.Time {
+			now = now.Add(time.Second)
+			return now
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return talk(t, m, fmt.Sprint("thread ", n), "r")
+	}
+	writers := []*conversation{open(0), open(1)}
+	var said []string
+	for turn := range 150 {
+		sentence := fmt.Sprintf("Number %d: we met %s.", turn%40, people[random.IntN(len(people))])
+		if turn%2 == 0 {
+			sentence = fmt.Sprintf("Number %d: we met %s and then %s.", turn%40, people[random.IntN(4)], people[random.IntN(len(people))])
+		}
+		writers[turn%2].say(sentence, "I see.")
+		said = append(said, sentence)
+		if turn%10 > 0 {
+			continue
+		}
+		who := people[random.IntN(len(people))]
+		var want []string
+		for _, s := range slices.Backward(said) {
+			if line := "\n- 2026-03-03 user: " + s; strings.Contains(s, who) && !slices.Contains(want, line) && len(want) < 5 {
+				want = append(want, line)
+			}
+		}
+		reader := open(2 + turn)
+		got := reader.ask("What of " + strings.ToLower(who) + "?")
+		if len(want) > 0 && got != who+strings.Join(want, "") || len(want) == 0 && got != "" {
+			t.Fatalf("turn %d: of %s is shown\n%s\nwant%s", turn, who, got, strings.Join(want, ""))
+		}
+		reader.commit("Nothing.")
+		reader.end()
+	}
+	segments := 0
+	for _, err := range store.List(t.Context(), entityPrefix+"r0/n/s/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		segments++
+	}
+	if segments > 6 {
+		t.Errorf("%d segments, where a level has 2 at most", segments)
+	}
+}
+
+func FuzzRoll(f *testing.F) {
+	store, err := os.ReadFile("testdata/entity-10ac4c1.jsonl")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range bytes.Lines(store) {
+		var r struct {
+			Key    string `json:"key"`
+			Record []byte `json:"record"`
+		}
+		if err := json.Unmarshal(line, &r); err != nil {
+			f.Fatal(err)
+		}
+		if strings.Contains(r.Key, "/n/s/") {
+			f.Add(r.Record)
+		}
+	}
+	f.Add([]byte("\x02\x01\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x00\x00\x00\x00\x01\x04Olaf\x01\x00\x07"))
+	f.Fuzz(func(t *testing.T, stored []byte) {
+		names, again, err := layers.RollNames(stored)
+		if names != nil && err != nil {
+			t.Fatalf("a segment of one that is sound: %v", err)
+		}
+		if err == nil && !ordered(names) {
+			return // what we do not write: newest first, once
+		}
+		if diff := cmp.Diff(names, again); err == nil && diff != "" {
+			t.Errorf("what is made of a segment differs: %s", diff)
+		}
+	})
+}
+
+// ordered reports whether each name has a mention once, and no more than are kept.
+func ordered(names map[string][]string) bool {
+	for _, list := range names {
+		if sorted := slices.Sorted(slices.Values(list)); len(slices.Compact(sorted)) < len(list) || len(list) > 256 {
+			return false
+		}
+	}
+	return true
 }
 
 // TestEntityHostileNames takes names that are many, long or odd, and goes on.

@@ -68,3 +68,35 @@ func TestOldStore(t *testing.T) {
 		c.end()
 	})
 }
+
+// TestOldNames recalls names of which commit 10ac4c1 wrote segments as JSON, also
+// after they were merged with what came since. The file is a backup of the records
+// of Entity.
+func TestOldNames(t *testing.T) {
+	eachEngine(t, func(t *testing.T, store storage.Adapter) {
+		file, err := os.Open("testdata/entity-10ac4c1.jsonl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if _, err := backup.Restore(t.Context(), store, file, nil); err != nil {
+			t.Fatal(err)
+		}
+		const want = `Olaf Number3
+- 2026-03-03 user: We met Gudrun 057 and Olaf Number3.
+- 2026-03-03 user: We met Gudrun 048 and Olaf Number3.
+- 2026-03-03 user: We met Gudrun 039 and Olaf Number3.
+- 2026-03-03 user: We met Gudrun 030 and Olaf Number3.
+- 2026-03-03 user: We met Gudrun 021 and Olaf Number3.`
+		c := talk(t, remember(t, store, layers.Entity(nil)), "new", "anna")
+		for i := range 130 {
+			if i%64 == 0 {
+				if got := c.ask("And Number3?"); got != want {
+					t.Fatalf("after %d turns is shown\n%s\nwant\n%s", i, got, want)
+				}
+				c.commit("Who?")
+			}
+			c.say(fmt.Sprintf("Then %d more went to see Berta Huber.", i), "I see.")
+		}
+	})
+}
