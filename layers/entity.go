@@ -49,7 +49,7 @@ type Mention struct {
 // which at least the newest 256 mentions of each are found. The indexes of the 64
 // scopes that were used last are kept in memory.
 func Entity(opts *EntityOptions) memory.Layer {
-	var e entity
+	e := entity{heard: newHeard()}
 	if opts != nil {
 		e.EntityOptions = *opts
 	}
@@ -77,6 +77,7 @@ type entity struct {
 	EntityOptions
 	calls calls
 	names indexes[nameIndex]
+	heard *heard
 }
 
 const (
@@ -227,7 +228,7 @@ func (e *entity) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (
 		if len(out.Items) == e.TopK {
 			break
 		}
-		list, refs, err := readMentions(ctx, in.Records, c.mentions(shown), e.Mentions)
+		list, refs, err := e.heard.read(ctx, in.Records, c.mentions(shown), e.Mentions)
 		if err != nil {
 			return out, err
 		}

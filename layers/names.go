@@ -1,11 +1,9 @@
 package layers
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"math/bits"
@@ -387,47 +385,4 @@ func (x *nameIndex) findOlder(ctx context.Context, r *memory.Records, words []st
 		slices.SortFunc(c.older, func(a, b olderPlace) int { return cmp.Or(b.item.compare(a.item), cmp.Compare(a.record, b.record)) })
 	}
 	return cards, nil
-}
-
-// read returns the mentions at places, the first n that say different things,
-// and their records.
-func readMentions(ctx context.Context, r *memory.Records, places iter.Seq[place], n int) (list []Mention, refs []string, err error) {
-	turns := make(map[string][]byte)
-	for p := range places {
-		if len(list) == n {
-			break
-		}
-		record, ok := turns[p.record]
-		if !ok {
-			if record, err = r.Get(ctx, p.record); err != nil && !errors.Is(err, storage.ErrNotFound) {
-				return nil, nil, err
-			}
-			if record, err = pack.Unpack(record); err != nil {
-				record = nil // damaged: the others still count
-			}
-			turns[p.record] = record
-		}
-		var m Mention
-		if json.Unmarshal(lineOf(record, p.line), &m) != nil {
-			continue // damaged or gone: the others still count
-		}
-		if !slices.ContainsFunc(list, func(o Mention) bool { return o.Text == m.Text }) {
-			list, refs = append(list, m), append(refs, r.Key(p.record))
-		}
-	}
-	return list, slices.Compact(refs), nil
-}
-
-// lineOf returns a line of a record, or all of it if n is negative.
-func lineOf(record []byte, n int) []byte {
-	if n < 0 {
-		return record
-	}
-	for line := range bytes.Lines(record) {
-		if n == 0 {
-			return line
-		}
-		n--
-	}
-	return nil
 }

@@ -184,6 +184,37 @@ func TestEntityMerged(t *testing.T) {
 	}
 }
 
+// TestEntityReadsOnce shows a mention no longer that is gone from the store, or says
+// something else there.
+func TestEntityReadsOnce(t *testing.T) {
+	store := openMem(t)
+	m := remember(t, store, layers.Entity(nil))
+	c := talk(t, m, "a", "r")
+	c.say("We met Olaf Berg.", "I see.")
+	c.say("We met Olaf Berg again.", "I see.")
+	c.end()
+	c = talk(t, m, "b", "r")
+	for range 2 {
+		if got := c.ask("And Olaf?"); strings.Count(got, "\n- ") != 2 {
+			t.Errorf("shown\n%s", got)
+		}
+		c.commit("Who?")
+	}
+	var records []string
+	for key, err := range store.List(t.Context(), entityPrefix+"r0/n/d/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, key)
+	}
+	if err := store.Apply(t.Context(), storage.Remove(records[0]), storage.Put(records[1], []byte(`{"text":"Nobody met Olaf.","speaker":"user"}`))); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.ask("And Olaf?"); strings.Contains(got, "We met") || strings.Count(got, "\n- user: Nobody met Olaf.") != 1 {
+		t.Errorf("after the records have changed is shown\n%s", got)
+	}
+}
+
 func FuzzRoll(f *testing.F) {
 	store, err := os.ReadFile("testdata/entity-10ac4c1.jsonl")
 	if err != nil {

@@ -1,0 +1,145 @@
+package layers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"hash/maphash"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/stratamem/strata/internal/pack"
+	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/storage"
+)
+
+// heard reads mentions and remembers what was read lately: who is spoken of is
+// spoken of again, and a record is unpacked in ten times the time that it takes to
+// look whether it is still what it was.
+type heard struct {
+	seed  maphash.Seed
+	mu    sync.Mutex
+	said  recent[saidOnce] // by place
+	texts recent[uint64]   // digests of texts, by place: of more mentions, since what says the same is not read
+}
+
+// saidOnce is a mention, and the digest of the record that it was read from.
+type saidOnce struct {
+	Mention
+	record uint64
+}
+
+func newHeard() *heard {
+	return &heard{seed: maphash.MakeSeed(), said: recent[saidOnce]{limit: 1 << 10}, texts: recent[uint64]{limit: 1 << 13}}
+}
+
+// recent is a map of what was used lately: at most twice the limit.
+type recent[V any] struct {
+	limit      int
+	young, old map[uint64]V
+}
+
+func (r *recent[V]) get(key uint64) (V, bool) {
+	v, ok := r.young[key]
+	if !ok {
+		if v, ok = r.old[key]; ok {
+			r.put(key, v)
+		}
+	}
+	return v, ok
+}
+
+func (r *recent[V]) put(key uint64, v V) {
+	if r.young == nil || len(r.young) == r.limit {
+		r.young, r.old = make(map[uint64]V), r.young
+	}
+	r.young[key] = v
+}
+
+// read returns the mentions at places, the first n that say different things, and
+// their records.
+func (h *heard) read(ctx context.Context, r *memory.Records, places iter.Seq[place], n int) (list []Mention, refs []string, err error) {
+	turns := make(map[string]*turnRecord)
+	var texts []uint64 // of list
+	for p := range places {
+		key := maphash.Comparable(h.seed, struct {
+			memory.Space
+			place
+		}{r.Space(), p})
+		if text, ok := h.text(key); ok && slices.Contains(texts, text) {
+			continue
+		}
+		turn := turns[p.record]
+		if turn == nil {
+			turn = new(turnRecord)
+			turns[p.record] = turn
+			if turn.stored, err = r.Get(ctx, p.record); err != nil && !errors.Is(err, storage.ErrNotFound) {
+				return nil, nil, err
+			}
+		}
+		m, ok := h.mention(key, turn, p.line)
+		if !ok {
+			continue // damaged or gone: the others still count
+		}
+		if text := maphash.String(h.seed, m.Text); !slices.Contains(texts, text) {
+			list, refs, texts = append(list, m), append(refs, r.Key(p.record)), append(texts, text)
+		}
+		if len(list) == n {
+			break
+		}
+	}
+	return list, slices.Compact(refs), nil
+}
+
+func (h *heard) text(key uint64) (uint64, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.texts.get(key)
+}
+
+// mention returns what a line of a record says.
+func (h *heard) mention(key uint64, turn *turnRecord, line int) (Mention, bool) {
+	sum := maphash.Bytes(h.seed, turn.stored)
+	h.mu.Lock()
+	s, ok := h.said.get(key)
+	h.mu.Unlock()
+	if ok && s.record == sum {
+		return s.Mention, true
+	}
+	var m Mention
+	if json.Unmarshal(turn.line(line), &m) != nil {
+		return m, false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.said.put(key, saidOnce{m, sum})
+	h.texts.put(key, maphash.String(h.seed, m.Text))
+	return m, true
+}
+
+// turnRecord is the record of what was said in a turn.
+type turnRecord struct {
+	stored, unpacked []byte
+}
+
+// line returns a line of a record, or all of it if n is negative; nothing of one that
+// is damaged.
+func (t *turnRecord) line(n int) []byte {
+	if t.unpacked == nil {
+		if t.unpacked, _ = pack.Unpack(t.stored); t.unpacked == nil {
+			return nil
+		}
+	}
+	if n < 0 {
+		return t.unpacked
+	}
+	for line := range bytes.Lines(t.unpacked) {
+		if n == 0 {
+			return line
+		}
+		n--
+	}
+	return nil
+}
