@@ -271,7 +271,7 @@ func (st *standing) examine(key string, e *Entity, damage *storage.CorruptError)
 	}
 	decide := strings.Join(verbs, " or ")
 	ratify := fmt.Sprintf("'strata review ratify %s' takes it as it is", h.ID)
-	past := fmt.Sprintf("'strata vault history %s --json' has the text that was ratified", h.ID)
+	past := fmt.Sprintf("'strata knowledge history %s --json' has the text that was ratified", h.ID)
 	switch {
 	case st != nil && len(st.damaged) > 0:
 		h.Doubt, h.Path = Unreadable, st.path

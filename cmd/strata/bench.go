@@ -15,15 +15,8 @@ func benchCommand(t *tool) *cobra.Command {
 		Use:     "bench",
 		Short:   "Measure Strata on this machine",
 		Example: "  strata bench turn\n  strata bench storage --n 10000",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("bench: unknown benchmark %q: there are turn, storage, recall, search and tokens", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(benchTurnCommand(t), benchStorageCommand(t), benchRecallCommand(t), benchSearchCommand(t), benchTokensCommand(t))
+	addVerbs(cmd, benchTurnCommand(t), benchStorageCommand(t), benchRecallCommand(t), benchSearchCommand(t), benchTokensCommand(t))
 	return cmd
 }
 

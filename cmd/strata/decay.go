@@ -35,7 +35,7 @@ day is enough.`,
 			})
 		},
 	}
-	dbFlag(cmd, &db, dbHelp+" (required)")
+	knowledgeFlag(cmd, &db)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -39,15 +39,8 @@ that answer a message, with file and lines.
 
 ` + storesHelp,
 		Example: "  strata docs add manuals README.md --db agent.db\n  strata docs search 'how do I grease the bearing' --db agent.db",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("docs: unknown verb %q: there are add, list, remove and search", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(docsAddCommand(t), docsListCommand(t), docsRemoveCommand(t), docsSearchCommand(t))
+	addVerbs(cmd, docsAddCommand(t), docsListCommand(t), docsRemoveCommand(t), docsSearchCommand(t))
 	return cmd
 }
 

@@ -53,7 +53,7 @@ It cannot be undone, so it asks on a terminal, and wants --yes elsewhere.`,
 			return t.forget(cmd.Context(), args, &o)
 		},
 	}
-	dbFlag(cmd, &o.db, dbHelp+" (required)")
+	knowledgeFlag(cmd, &o.db)
 	actorFlag(cmd, &o.as)
 	o.selection.flags(cmd)
 	f := cmd.Flags()

@@ -22,15 +22,8 @@ func indexCommand(t *tool) *cobra.Command {
 		Long: `Looks after the search indexes of a store: those of the layers that recall, one
 in each of their scopes.`,
 		Example: "  strata index check --db agent.db\n  strata index rebuild --db agent.db",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("index: unknown verb %q: there are check and rebuild", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(indexCheckCommand(t), indexRebuildCommand(t))
+	addVerbs(cmd, indexCheckCommand(t), indexRebuildCommand(t))
 	return cmd
 }
 

@@ -37,7 +37,7 @@ func TestKilledBadger(t *testing.T) {
 	if err = errors.Join(err, run.Commit(t.Context(), memory.Response{}), run.End(t.Context(), memory.Success)); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"show", "items", "--db"}, {"backup", "-q"}, {"vault", "list", "--db"}} {
+	for _, args := range [][]string{{"show", "items", "--db"}, {"backup", "-q"}, {"knowledge", "list", "--db"}} {
 		killed := filepath.Join(t.TempDir(), "killed")
 		if err := os.CopyFS(killed, os.DirFS(open)); err != nil {
 			t.Fatal(err)

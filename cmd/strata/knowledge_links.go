@@ -7,9 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stratamem/strata/soma"
+	"github.com/stratamem/strata/storage"
 )
 
-// linksOptions are the flags of vault links.
+// linksOptions are the flags of knowledge links.
 type linksOptions struct {
 	db, team string
 	types    []string
@@ -17,7 +18,7 @@ type linksOptions struct {
 	json     bool
 }
 
-func vaultLinksCommand(t *tool) *cobra.Command {
+func knowledgeLinksCommand(t *tool) *cobra.Command {
 	var o linksOptions
 	cmd := &cobra.Command{
 		Use:   "links [ID]",
@@ -28,24 +29,24 @@ entity that it leads to.
 
 Without an entity it lists the links of emerging and canon entities whose other
 end is gone; where there is one, the exit status is 1.`,
-		Example: "  strata vault links insight/retries --depth 2 --db vault:notes\n  strata vault links retries --type contradicts --db agent.db --json\n  strata vault links --db agent.db",
+		Example: "  strata knowledge links insight/retries --depth 2 --db vault:notes\n  strata knowledge links retries --type contradicts --db agent.db --json\n  strata knowledge links --db agent.db",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("vault links: too many arguments: wants one entity, or none")
+				return usagef("knowledge links: too many arguments: wants one entity, or none")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.depth < 1 {
-				return usagef("vault links: --depth %d is not at least 1", o.depth)
+				return usagef("knowledge links: --depth %d is not at least 1", o.depth)
 			}
 			for _, flag := range []string{"depth", "type", "team"} {
 				if len(args) == 0 && cmd.Flags().Changed(flag) {
-					return usagef("vault links: --%s is of no use without an entity", flag)
+					return usagef("knowledge links: --%s is of no use without an entity", flag)
 				}
 			}
 			ctx := cmd.Context()
-			return readKnowledge(ctx, "vault links", o.db, func(s *soma.Store) error {
+			return readKnowledge(ctx, "knowledge links", o.db, func(s *soma.Store) error {
 				if len(args) == 0 {
 					return t.dangling(ctx, s, o.json)
 				}
@@ -53,7 +54,7 @@ end is gone; where there is one, the exit status is 1.`,
 			})
 		},
 	}
-	dbFlag(cmd, &o.db, dbHelp+" (required)")
+	knowledgeFlag(cmd, &o.db)
 	f := cmd.Flags()
 	f.IntVar(&o.depth, "depth", 1, "at most so many links away")
 	f.StringArrayVar(&o.types, "type", nil, "only along links of this type (may be repeated)")
@@ -109,4 +110,44 @@ func (t *tool) dangling(ctx context.Context, s *soma.Store, asJSON bool) error {
 		err = fmt.Errorf("%s nowhere: restore what is missing, or mend the entity", plural(len(list), "link leads", "links lead"))
 	}
 	return err
+}
+
+func knowledgeLinkCommand(t *tool) *cobra.Command {
+	var db, as, kind string
+	var sets []string
+	cmd := &cobra.Command{
+		Use:   "link FROM TO",
+		Short: "Say how an entity relates to another",
+		Long: `Adds a typed relation from an entity to another, or replaces the properties of the
+one that is there. The type is a word of your own, such as blocks or contradicts:
+'strata review' shows what canon a proposal contradicts.
+
+Both are named by id, or by type/id. Canon is not edited: a relation goes from
+the other one to it.`,
+		Example: "  strata knowledge link insight/no-friday-deploys insight/deploy-daily --type contradicts --db vault:notes --as anna",
+		Args:    exactly(2, "two entities"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			actor, err := t.person("knowledge link", as)
+			if err != nil {
+				return err
+			}
+			if kind == "" {
+				return usagef("knowledge link: --type is missing: a word that says how they relate")
+			}
+			properties, err := parseFields("knowledge link", "--property", sets)
+			if err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			return writeKnowledge(ctx, "knowledge link", db, func(s *soma.Store, _ storage.Adapter) error {
+				return s.As(actor).Relate(ctx, args[0], args[1], kind, properties)
+			})
+		},
+	}
+	knowledgeFlag(cmd, &db)
+	actorFlag(cmd, &as)
+	f := cmd.Flags()
+	f.StringVar(&kind, "type", "", "how they relate (required)")
+	f.StringArrayVar(&sets, "property", nil, "a property of the relation, as name=value (may be repeated)")
+	return cmd
 }

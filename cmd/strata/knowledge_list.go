@@ -34,7 +34,7 @@ func (o *selection) query(verb string) (soma.Query, error) {
 	return q, err
 }
 
-// listOptions are the flags of vault list and search.
+// listOptions are the flags of knowledge list and search.
 type listOptions struct {
 	selection
 	db    string
@@ -44,7 +44,7 @@ type listOptions struct {
 }
 
 func (o *listOptions) flags(cmd *cobra.Command, limit int, unlimited string) {
-	dbFlag(cmd, &o.db, dbHelp+" (required)")
+	knowledgeFlag(cmd, &o.db)
 	o.selection.flags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.team, "team", "", "only what this team sees: its own, and what is of no team (default all)")
@@ -52,7 +52,7 @@ func (o *listOptions) flags(cmd *cobra.Command, limit int, unlimited string) {
 	f.BoolVar(&o.json, "json", false, "print JSON")
 }
 
-func vaultListCommand(t *tool) *cobra.Command {
+func knowledgeListCommand(t *tool) *cobra.Command {
 	var o listOptions
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -62,16 +62,16 @@ and their names. Canon that nobody has ratified is not listed: 'strata review
 list' shows it.
 
 --as-of lists them as they were at a time, from the history that the store
-keeps. An edit by hand is in it once 'strata vault sync' or a change has seen it.`,
-		Example: "  strata vault list --db vault:notes\n  strata vault list --db agent.db --layer canon --team core --json\n  strata vault list --db agent.db --as-of 2026-01-31",
+keeps. An edit by hand is in it once 'strata knowledge sync' or a change has seen it.`,
+		Example: "  strata knowledge list --db vault:notes\n  strata knowledge list --db agent.db --layer canon --team core --json\n  strata knowledge list --db agent.db --as-of 2026-01-31",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			q, at, err := o.query("vault list", time.Now())
+			q, at, err := o.query("knowledge list", time.Now())
 			if err != nil {
 				return err
 			}
 			ctx := cmd.Context()
-			return readKnowledge(ctx, "vault list", o.db, func(s *soma.Store) error {
+			return readKnowledge(ctx, "knowledge list", o.db, func(s *soma.Store) error {
 				seq := s.Query(ctx, q)
 				if !at.IsZero() {
 					seq = s.AsOf(at).Query(ctx, q)
@@ -98,25 +98,25 @@ func (o *listOptions) query(verb string, now time.Time) (soma.Query, time.Time, 
 	return q, at, err
 }
 
-func vaultSearchCommand(t *tool) *cobra.Command {
+func knowledgeSearchCommand(t *tool) *cobra.Command {
 	var o listOptions
 	cmd := &cobra.Command{
 		Use:   "search QUERY",
 		Short: "Search the names and texts of entities",
 		Long: `Searches the names and texts of entities by words, in any of their forms, best
 first. Files of a vault that were edited by hand are found as they are now.`,
-		Example: "  strata vault search 'deploy friday' --db vault:notes\n  strata vault search retries --db agent.db --layer canon --json",
+		Example: "  strata knowledge search 'deploy friday' --db vault:notes\n  strata knowledge search retries --db agent.db --layer canon --json",
 		Args:    exactly(1, "a query (in quotes)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q, _, err := o.query("vault search", time.Now())
+			q, _, err := o.query("knowledge search", time.Now())
 			if err != nil {
 				return err
 			}
 			if q.Text = args[0]; q.Text == "" {
-				return usagef("vault search: the query is empty")
+				return usagef("knowledge search: the query is empty")
 			}
 			ctx := cmd.Context()
-			return readKnowledge(ctx, "vault search", o.db, func(s *soma.Store) error {
+			return readKnowledge(ctx, "knowledge search", o.db, func(s *soma.Store) error {
 				return t.entities(s.Query(ctx, q), o.json, func(p *screen, e *soma.Entity) {
 					if e.Body != "" {
 						p.printf("    %s\n", p.paint(faint, preview(e.Body, p.width()-4)))
@@ -181,7 +181,7 @@ func layerColor(l soma.Layer) color {
 	return plain
 }
 
-func vaultSyncCommand(t *tool) *cobra.Command {
+func knowledgeSyncCommand(t *tool) *cobra.Command {
 	var db string
 	var reindex bool
 	cmd := &cobra.Command{
@@ -193,11 +193,11 @@ reads every entity. What the store itself changes is there without it.
 
 With --reindex the search index is made anew as well; nobody else should
 write the store meanwhile.`,
-		Example: "  strata vault sync --db vault:notes\n  strata vault sync --reindex --db agent.db",
+		Example: "  strata knowledge sync --db vault:notes\n  strata knowledge sync --reindex --db agent.db",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			return writeKnowledge(ctx, "vault sync", db, func(s *soma.Store, _ storage.Adapter) error {
+			return writeKnowledge(ctx, "knowledge sync", db, func(s *soma.Store, _ storage.Adapter) error {
 				n, err := s.Sync(ctx)
 				if err == nil && reindex {
 					err = s.Rebuild(ctx)
@@ -210,7 +210,7 @@ write the store meanwhile.`,
 			})
 		},
 	}
-	dbFlag(cmd, &db, dbHelp+" (required)")
+	knowledgeFlag(cmd, &db)
 	cmd.Flags().BoolVar(&reindex, "reindex", false, "make the search index anew")
 	return cmd
 }

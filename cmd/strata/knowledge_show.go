@@ -15,7 +15,7 @@ import (
 	"github.com/stratamem/strata/soma"
 )
 
-func vaultShowCommand(t *tool) *cobra.Command {
+func knowledgeShowCommand(t *tool) *cobra.Command {
 	var db, asOf string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -26,15 +26,15 @@ links to it, and its text. --json prints its document.
 
 --as-of shows it as it was at a time, from the history that the store keeps, also
 if it was removed since.`,
-		Example: "  strata vault show insight/retries --db vault:notes\n  strata vault show retries --db agent.db --as-of 48h --json",
+		Example: "  strata knowledge show insight/retries --db vault:notes\n  strata knowledge show retries --db agent.db --as-of 48h --json",
 		Args:    exactly(1, "an entity"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			at, err := momentFlag("vault show: --as-of", asOf, time.Now())
+			at, err := momentFlag("knowledge show: --as-of", asOf, time.Now())
 			if err != nil {
 				return err
 			}
 			ctx := cmd.Context()
-			return readKnowledge(ctx, "vault show", db, func(s *soma.Store) error {
+			return readKnowledge(ctx, "knowledge show", db, func(s *soma.Store) error {
 				read := s.Read
 				if !at.IsZero() {
 					read = s.AsOf(at).Read
@@ -65,7 +65,7 @@ if it was removed since.`,
 			})
 		},
 	}
-	dbFlag(cmd, &db, dbHelp+" (required)")
+	knowledgeFlag(cmd, &db)
 	f := cmd.Flags()
 	f.StringVar(&asOf, "as-of", "", "as it was then: 2026-01-31, 2026-01-31T08:00:00Z, or a time ago such as 90m")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -119,7 +119,7 @@ func listText(v any) string {
 	return fieldText(v)
 }
 
-func vaultHistoryCommand(t *tool) *cobra.Command {
+func knowledgeHistoryCommand(t *tool) *cobra.Command {
 	var db string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -130,17 +130,17 @@ done and by whom, which fields changed, and the reason that was given. Also that
 one that was removed. --json has the documents as they were.
 
 Edits by hand have "person:" for their actor, and the time when they were first
-seen: 'strata vault sync' looks for them.`,
-		Example: "  strata vault history insight/retries --db vault:notes\n  strata vault history retries --db agent.db --json",
+seen: 'strata knowledge sync' looks for them.`,
+		Example: "  strata knowledge history insight/retries --db vault:notes\n  strata knowledge history retries --db agent.db --json",
 		Args:    exactly(1, "an entity"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			return readKnowledge(ctx, "vault history", db, func(s *soma.Store) error {
-				return t.vaultHistory(ctx, s, args[0], asJSON)
+			return readKnowledge(ctx, "knowledge history", db, func(s *soma.Store) error {
+				return t.knowledgeHistory(ctx, s, args[0], asJSON)
 			})
 		},
 	}
-	dbFlag(cmd, &db, dbHelp+" (required)")
+	knowledgeFlag(cmd, &db)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -152,7 +152,7 @@ type version struct {
 	Document map[string]any `json:"document,omitempty"`
 }
 
-func (t *tool) vaultHistory(ctx context.Context, s *soma.Store, id string, asJSON bool) error {
+func (t *tool) knowledgeHistory(ctx context.Context, s *soma.Store, id string, asJSON bool) error {
 	all := []version{}
 	var last map[string]any
 	for v, err := range s.History(ctx, id) {
@@ -173,7 +173,7 @@ func (t *tool) vaultHistory(ctx context.Context, s *soma.Store, id string, asJSO
 		return printJSON(t.out, all)
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(t.err, "strata: it has no history: 'strata vault sync' takes in what was written by hand")
+		fmt.Fprintln(t.err, "strata: it has no history: 'strata knowledge sync' takes in what was written by hand")
 	}
 	p := newScreen(t.out, t.env)
 	for i := range all {

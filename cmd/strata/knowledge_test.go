@@ -48,7 +48,7 @@ func onEngines(t *testing.T, name, script string, specs []string) {
 // The scripts in testdata/script run over a vault; this runs those that edit no
 // file over the other engines as well.
 func TestKnowledgeScripts(t *testing.T) {
-	for _, name := range []string{"soma", "forget"} {
+	for _, name := range []string{"knowledge", "forget"} {
 		script, err := os.ReadFile("testdata/script/" + name + ".txtar")
 		if err != nil {
 			t.Fatal(err)
@@ -139,7 +139,7 @@ func says(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func TestFieldFlags(t *testing.T) {
-	fields, err := parseFields("vault new", "--field", []string{
+	fields, err := parseFields("knowledge new", "--field", []string{
 		"n=3", `text="3"`, "word=three", "yes=true", "list=[1,2]", "empty=", "two=1 2", "nil=null", "eq=a=b", "big=123456789012345678901",
 	})
 	if err != nil {
@@ -164,7 +164,7 @@ yes bool true
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, bad := range []string{"", "n", "=3", "id=x", "layer=canon", "decay_at=2030-01-01", "proposal_status=promoted", "ratified_by=me", "retired_at=2030-01-01", "reviewed_by=me", "a=\xff"} {
-		if _, err := parseFields("vault new", "--field", []string{bad}); err == nil {
+		if _, err := parseFields("knowledge new", "--field", []string{bad}); err == nil {
 			t.Errorf("--field %q is taken", bad)
 		}
 	}
@@ -185,7 +185,7 @@ func TestPerson(t *testing.T) {
 		{"\xff", "", ""},
 	} {
 		env := map[string]string{envActor: test.env, "USER": "root"}
-		actor, err := (&tool{env: func(name string) string { return env[name] }}).person("vault new", test.as)
+		actor, err := (&tool{env: func(name string) string { return env[name] }}).person("knowledge new", test.as)
 		if actor.Name != test.want || (err == nil) != (test.want != "") || err == nil && actor.Kind != "person" {
 			t.Errorf("--as %q with $%s %q: %v, %v, want %q", test.as, envActor, test.env, actor, err, test.want)
 		}

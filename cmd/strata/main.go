@@ -6,7 +6,8 @@
 //	strata explain RUN TURN   why each item was in a prompt
 //	strata copy SRC DST       a store moved to another engine, verified
 //	strata backup, restore    a store in one file, and back
-//	strata vault VERB         knowledge in four layers, and a look after a directory of Markdown
+//	strata knowledge VERB     knowledge in four layers
+//	strata vault VERB         a look after a directory of Markdown
 //	strata review             proposals, promoted to canon or rejected by a person
 //	strata why ID             what an entity rests on, down to who wrote it
 //	strata policy check TOOL  whether a call would be allowed
@@ -146,7 +147,7 @@ Exit status: 0 all went well, 1 it did not, 2 the command line is wrong,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(demoCommand(t), runCommand(t), showCommand(t), explainCommand(t), recallCommand(t), indexCommand(t),
-		docsCommand(t), copyCommand(t), backupCommand(t), restoreCommand(t), vaultCommand(t), reviewCommand(t), whyCommand(t), policyCommand(t),
+		docsCommand(t), copyCommand(t), backupCommand(t), restoreCommand(t), knowledgeCommand(t), vaultCommand(t), reviewCommand(t), whyCommand(t), policyCommand(t),
 		decayCommand(t), migrateCommand(t), forgetCommand(t), benchCommand(t), versionCommand(t))
 	complete(root)
 	return root

@@ -35,7 +35,7 @@ In the history the actor is worker:migration.`,
 			})
 		},
 	}
-	dbFlag(cmd, &db, dbHelp+" (required)")
+	knowledgeFlag(cmd, &db)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -21,15 +21,8 @@ func policyCommand(t *tool) *cobra.Command {
 an agent loop asks a guard before each call. list shows them, check says what the
 guard would.`,
 		Example: "  strata policy list --db agent.db\n  strata policy check shell --args '{\"command\": \"rm -rf build\"}' --db agent.db",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("policy: unknown verb %q: there are list and check", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(policyListCommand(t), policyCheckCommand(t))
+	addVerbs(cmd, policyListCommand(t), policyCheckCommand(t))
 	return cmd
 }
 
@@ -80,7 +73,7 @@ call. Both are marked, and the exit status is 1.`,
 			})
 		},
 	}
-	dbFlag(cmd, &db, dbHelp+" (required)")
+	knowledgeFlag(cmd, &db)
 	cmd.Flags().StringVar(&team, "team", "", "with those of this team")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -188,7 +181,7 @@ are what every rate, count and streak sees, --counter what a counter is.`,
 			})
 		},
 	}
-	dbFlag(cmd, &o.db, dbHelp+" (required)")
+	knowledgeFlag(cmd, &o.db)
 	f := cmd.Flags()
 	f.StringVar(&o.args, "args", "", "the arguments of the call, a JSON object")
 	f.StringVar(&o.call.Agent, "agent", "", "the agent that makes the call")

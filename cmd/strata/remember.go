@@ -157,7 +157,7 @@ func (d *demoRun) commands(ctx context.Context, store storage.Adapter) ([]string
 		}
 		list = append(list, fmt.Sprintf("%s explain %s %d%s", name, short, d.best.Report.Turn, db))
 	}
-	list = append(list, name+" vault list --layer canon --team "+demoTeam+db, name+" why canon-"+soma.Slug(ruleName)+db)
+	list = append(list, name+" knowledge list --layer canon --team "+demoTeam+db, name+" why canon-"+soma.Slug(ruleName)+db)
 	return append(list, name+" run YOUR-TRANSCRIPT.jsonl"), nil
 }
 

@@ -50,7 +50,7 @@ so that agents can go on.`,
 			return t.reviewList(cmd.Context(), "review", &o)
 		},
 	}
-	dbFlag(cmd, &o.db, dbHelp+" (required)")
+	knowledgeFlag(cmd, &o.db)
 	actorFlag(cmd, &o.as)
 	cmd.AddCommand(reviewListCommand(t), reviewShowCommand(t))
 	for i := range decisions {
@@ -235,7 +235,7 @@ after a merge. Each says why, and what to do.`,
 			return t.reviewList(cmd.Context(), "review list", &o)
 		},
 	}
-	dbFlag(cmd, &o.db, dbHelp+" (required)")
+	knowledgeFlag(cmd, &o.db)
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
@@ -323,7 +323,7 @@ supersede want, so that nobody promotes what has changed since.`,
 			})
 		},
 	}
-	dbFlag(cmd, &o.db, dbHelp+" (required)")
+	knowledgeFlag(cmd, &o.db)
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
@@ -511,7 +511,7 @@ func decisionCommand(t *tool, d *decision) *cobra.Command {
 			})
 		},
 	}
-	dbFlag(cmd, &o.db, dbHelp+" (required)")
+	knowledgeFlag(cmd, &o.db)
 	cmd.Flags().StringVar(&o.as, "as", "", "the reviewer: a name for the record (default $"+envActor+")")
 	reason := "why, for the history"
 	if !d.free {

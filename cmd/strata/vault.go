@@ -19,31 +19,19 @@ import (
 	"github.com/stratamem/strata/storage/vault"
 )
 
-const vaultVerbs = "check, rebuild, log and verify for a directory, and new, show, list, search, link, history and sync for knowledge"
-
 func vaultCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vault",
-		Short: "Keep knowledge, and look after a vault of Markdown files",
-		Long: `Keeps knowledge: entities in four layers, in a store of any engine, which --db names.
-These are new, show, list, search, link, history and sync.
+		Short: "Look after a vault, a store in a directory of Markdown files",
+		Long: `Looks after a vault, a store in a directory of Markdown files that people edit.
 
-check, rebuild, log and verify look after a vault, a store in a directory of
-Markdown files that people edit. All but rebuild only read, take no lock, and work
-on media that cannot be written.
+All but rebuild only read, take no lock, and work on media that cannot be written.
+The verbs on what it holds are those for a store of any engine: 'strata knowledge'.
 
 ` + dbRule,
-		Example: "  strata vault list --db agent.db\n  strata vault show insight/retries --db vault:notes\n  strata vault check --db notes",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("vault: unknown verb %q: there are %s", args[0], vaultVerbs)
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: "  strata vault check --db notes\n  strata vault log --db notes --since 24h",
 	}
-	cmd.AddCommand(vaultNewCommand(t), vaultShowCommand(t), vaultListCommand(t), vaultSearchCommand(t), vaultLinkCommand(t), vaultLinksCommand(t),
-		vaultHistoryCommand(t), vaultSyncCommand(t), vaultCheckCommand(t), vaultRebuildCommand(t), vaultLogCommand(t), vaultVerifyCommand(t))
+	addVerbs(cmd, vaultCheckCommand(t), vaultRebuildCommand(t), vaultLogCommand(t), vaultVerifyCommand(t))
 	return cmd
 }
 

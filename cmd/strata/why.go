@@ -37,7 +37,7 @@ is marked. What is cited more than once is shown once.`,
 			})
 		},
 	}
-	dbFlag(cmd, &db, dbHelp+" (required)")
+	knowledgeFlag(cmd, &db)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
