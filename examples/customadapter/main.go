@@ -1,11 +1,14 @@
 //go:build unix
 
-// Customadapter runs a memory on a storage engine of its own, see [Tiny]. Its
+// Customadapter runs a memory on a storage engine of its own, see [Tiny], or on
+// the store that its argument names: tiny:DIR, or bolt:agent.db and the like. Its
 // test proves the engine with the suite that proves all others.
 package main
 
 import (
+	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"log"
 	"os"
@@ -14,6 +17,7 @@ import (
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/open"
 )
 
 func main() {
@@ -21,7 +25,9 @@ func main() {
 	dir, err := os.MkdirTemp("", "tiny")
 	check(err)
 	defer os.RemoveAll(dir)
-	store, err := Open(dir, storage.Full)
+	flag.Parse()
+	spec := cmp.Or(flag.Arg(0), "tiny:"+dir)
+	store, err := open.Open(ctx, spec, &open.Options{Engines: map[string]open.Opener{"tiny": openTiny}})
 	check(err)
 	defer store.Close()
 	m, err := memory.New(store, []memory.Layer{layers.WorkingMemory(nil)}, nil)
@@ -32,6 +38,18 @@ func main() {
 		check(err)
 		fmt.Println(key)
 	}
+}
+
+// openTiny opens the store that a spec such as tiny:DIR names.
+func openTiny(_ context.Context, dir string, opts *open.Options) (storage.Adapter, error) {
+	if opts.ReadOnly {
+		return nil, &storage.InvalidError{Rule: "tiny cannot be opened to read only"}
+	}
+	s, err := Open(dir, opts.Durability)
+	if err != nil {
+		return nil, err // and not a nil *Tiny that is no nil Adapter
+	}
+	return s, nil
 }
 
 // say is a conversation of one turn.

@@ -9,24 +9,21 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/open"
 	"github.com/stratamem/strata/storage/storagetest"
 )
 
-func openTiny(d storage.Durability) func(context.Context, string) (storage.Adapter, error) {
-	return func(_ context.Context, dir string) (storage.Adapter, error) {
-		s, err := Open(dir, d)
-		if err != nil {
-			return nil, err // and not a nil *Tiny that is no nil Adapter
-		}
-		return s, nil
+func opener(d storage.Durability) func(context.Context, string) (storage.Adapter, error) {
+	return func(ctx context.Context, dir string) (storage.Adapter, error) {
+		return openTiny(ctx, dir, &open.Options{Durability: d})
 	}
 }
 
 // engine is what the suite has to know of Tiny.
 var engine = storagetest.Engine{
 	Name:    "tiny",
-	Open:    openTiny(storage.Process),
-	Full:    openTiny(storage.Full),
+	Open:    opener(storage.Process),
+	Full:    opener(storage.Full),
 	Files:   []string{"log"},
 	Logs:    []string{"log"},
 	Without: []string{"Scanner", "Finder", "Watcher", "Statter", "Checker", "UnreadableLister", "Compacter", "Snapshotter"},
@@ -43,7 +40,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var code strings.Builder
-	for _, name := range []string{"tiny.go", "log.go", "main_test.go"} {
+	for _, name := range []string{"tiny.go", "log.go", "main.go", "main_test.go"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -1,13 +1,16 @@
 package open_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stratamem/strata/storage"
+	"github.com/stratamem/strata/storage/mem"
 	"github.com/stratamem/strata/storage/open"
 )
 
@@ -54,6 +57,42 @@ func TestOpenFiles(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "vault/_governance/a/b.rec")); err != nil || string(text) != "x" {
 		t.Errorf("the record's file has %q, %v", text, err)
+	}
+}
+
+// TestOpenFurther: an engine that the caller gives is opened by its scheme, with
+// what stands behind it and the options.
+func TestOpenFurther(t *testing.T) {
+	wants := &open.Options{ReadOnly: true, Durability: storage.Full}
+	fails := errors.New("no such host")
+	var asked []string
+	further := func(engine string, err error) open.Opener {
+		return func(_ context.Context, where string, opts *open.Options) (storage.Adapter, error) {
+			asked = append(asked, engine+" "+where)
+			if opts != wants {
+				t.Errorf("%s: the options are other ones", engine)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return mem.New(), nil
+		}
+	}
+	wants.Engines = map[string]open.Opener{"tiny": further("tiny", nil), "far": further("far", fails)}
+	for spec, want := range map[string]error{"tiny:a:b": nil, "tiny:": nil, "far://host/x": fails} {
+		a, err := open.Open(t.Context(), spec, wants)
+		if err != want || (a == nil) != (want != nil) {
+			t.Errorf("Open %q: %v, %v, want %v", spec, a, err, want)
+		}
+	}
+	slices.Sort(asked)
+	if want := []string{"far //host/x", "tiny ", "tiny a:b"}; !slices.Equal(asked, want) {
+		t.Errorf("opened %q, want %q", asked, want)
+	}
+	for _, spec := range []string{"", "tiny", "redis://host"} {
+		if _, err := open.Open(t.Context(), spec, wants); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), `"vault:DIR", "mem:", "far:" and "tiny:"`) {
+			t.Errorf("Open %q: %v, want an error that names all engines", spec, err)
+		}
 	}
 }
 
