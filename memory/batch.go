@@ -202,8 +202,12 @@ func (b *batch) addTurn(ctx context.Context, again bool) error {
 	}
 	for _, bare := range []bool{false, true} {
 		r.texts.begin()
-		r.epochBytes = r.appendEpochRecord(r.epochBytes[:0], n, bare)
+		shown := 0
+		if r.stateBytes = r.stateBytes[:0]; !bare {
+			shown = r.markTexts()
+		}
 		r.turnBytes = r.appendRecord(r.turnBytes[:0], n, bare)
+		r.epochBytes = r.appendEpoch(r.epochBytes[:0], n, shown)
 		if len(r.turnBytes)+len(r.epochBytes) <= storage.MaxBatchBytes-2*batchSlack {
 			break
 		}
@@ -339,7 +343,7 @@ func (r *Run) advance() {
 	r.landed = nil
 	n := w.number
 	r.places = append(r.places, place{start: r.start, turn: n})
-	r.start = r.log.Len()
+	r.start = r.prefix.Len()
 	r.last, r.first = n, w.first
 	r.own++
 	r.where = w.head

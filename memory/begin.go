@@ -155,7 +155,7 @@ func (r *Run) allocate() {
 		}
 	}
 	// It cannot fail: New has found that the exact budgets of all layers fit.
-	a, _ := projection.Allocate(r.m.opts.Policy.Cap(), r.m.head.Size(), 0, budgets)
+	a, _ := r.m.frame.Allocate(budgets)
 	for i := range r.contribs {
 		r.contribs[i].Budget = a.Layers[i]
 	}

@@ -92,10 +92,10 @@ func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 	}
 	child.follow(childLineage(who.Thread, child.root, child.id))
 	child.where = kept{current: true, moved: child.moved.Load()}
-	if !opts.Log || r.log.Len() == 0 {
+	if !opts.Log || r.prefix.Len() == 0 {
 		return child, nil
 	}
-	child.log = r.log.Clone()
+	child.prefix = r.prefix.Fork()
 	child.start = r.start
 	if len(r.places) > 0 {
 		child.fork = r.record().origin()
@@ -106,10 +106,10 @@ func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 		}
 		child.places = append(child.places, p)
 	}
-	child.apart, child.older = r.apart, r.older
+	child.older = r.older
 	if r.turn != nil { // not stored anywhere yet
 		t := child.openTurn()
-		t.encoded, t.given = slices.Clone(r.turn.encoded), r.log.Len()-r.start
+		t.encoded, t.given = slices.Clone(r.turn.encoded), r.prefix.Len()-r.start
 		t.fromUser = r.turn.fromUser
 	}
 	return child, nil

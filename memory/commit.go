@@ -69,14 +69,14 @@ func (r *Run) answer(resp *Response) error {
 		return err
 	}
 	kept := *resp
-	kept.Items = r.log.Slice(r.log.Len()-len(items), r.log.Len())
+	kept.Items = r.prefix.Items(r.prefix.Len()-len(items), r.prefix.Len())
 	kept.Usage = resp.Usage.clone()
 	if kept.Model == "" {
 		kept.Model = r.m.opts.Model
 	}
 	t.response = &kept
 	if t.fromUser && t.view != nil {
-		r.epoch = r.epoch.Observe(kept.Usage.CacheRead, kept.Usage.CacheWrite)
+		r.prefix.Observe(kept.Usage.CacheRead, kept.Usage.CacheWrite)
 	}
 	r.mu.Lock()
 	r.usage = r.usage.plus(kept.Usage)
@@ -93,7 +93,7 @@ func (r *Run) learn(ctx context.Context, traced bool) error {
 	if t.learned {
 		return nil
 	}
-	log, added := r.held(), r.log.Slice(r.start+t.given, r.log.Len())
+	log, added := r.held(), r.prefix.Items(r.start+t.given, r.prefix.Len())
 	rd := r.round(ctx, traced, hookStore, r.m.slots, func(c *call) (err error) {
 		c.change, err = c.cell.layer.code.store(c.ctx, c.x, c.records, c.state, added, log, t.response)
 		return err
@@ -124,7 +124,7 @@ func (r *Run) amend(rd *round) {
 }
 
 // appendRecord appends the record of the turn at work, as turn n of its lineage.
-// The texts of the epoch are marked already. With bare, what was projected is
+// Its texts are marked already. With bare, what was projected is
 // left out.
 func (r *Run) appendRecord(b []byte, n int, bare bool) []byte {
 	t := r.turn
@@ -134,19 +134,19 @@ func (r *Run) appendRecord(b []byte, n int, bare bool) []byte {
 	b = appendjson.Int(b, "base", r.base)
 	b = appendjson.Int(b, "step", r.step+1)
 	b = appendjson.Time(b, "time", r.m.clock().Round(0).UTC())
-	b = appendjson.Text(b, "tokenizer", r.m.tokenizer.Name())
-	b = appendjson.Int(b, "before", r.log.Earlier()+r.start)
+	b = appendjson.Text(b, "tokenizer", r.m.frame.Tokenizer().Name())
+	b = appendjson.Int(b, "before", r.start)
 	if len(t.encoded) > 0 {
 		b = append(appendjson.Field(b, "items"), '[')
 		b = append(b, t.encoded...)
 		b = append(b, ']')
 		b = appendjson.Int(b, "given", t.given)
 		b = append(appendjson.Field(b, "sizes"), '[')
-		for i := r.start; i < r.log.Len(); i++ {
+		for i := r.start; i < r.prefix.Len(); i++ {
 			if i > r.start {
 				b = append(b, ',')
 			}
-			b = strconv.AppendInt(b, int64(r.log.Size(i, i+1)), 10)
+			b = strconv.AppendInt(b, int64(r.prefix.Size(i, i+1)), 10)
 		}
 		b = append(b, ']')
 	}
@@ -239,11 +239,7 @@ func (r *Run) appendView(b []byte, v *projection.View, n int) []byte {
 			if j > 0 {
 				b = append(b, ',')
 			}
-			size := -1
-			if s.Sizes != nil {
-				size = s.Sizes[j]
-			}
-			b = r.texts.appendRef(b, r.texts.mark(&s.Items[j], size), n)
+			b = r.texts.appendRef(b, r.texts.mark(&s.Items[j], -1), n)
 		}
 		b = append(b, ']', '}')
 	}

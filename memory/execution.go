@@ -3,8 +3,6 @@ package memory
 import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/stratamem/strata/projection"
 )
 
 // Execution is what hooks see of the execution that they serve, as it was when
@@ -58,7 +56,14 @@ func (x *Execution) Cost() float64 { return x.cost }
 func (x *Execution) Model() string { return x.model }
 
 // Count returns the tokens of text.
-func (x *Execution) Count(text string) int { return max(x.m.tokenizer.Count(text), 0) }
+func (x *Execution) Count(text string) int { return max(x.m.frame.Tokenizer().Count(text), 0) }
+
+// Fits returns how many tokens a text takes as an item of a layer, what the prompt
+// puts around it included, and whether that is at most limit. Of a text that is far
+// too long it returns a lower bound, and does not count it.
+func (x *Execution) Fits(layer, text string, limit int) (tokens int, ok bool) {
+	return x.m.frame.Fits(layer, text, limit)
+}
 
 // Sibling returns the state of another layer, as it was when the phase began,
 // and false if that layer is not active here. It must not be modified.
@@ -134,11 +139,4 @@ func sum(a, b *int) *int {
 		n += *b
 	}
 	return &n
-}
-
-// wrapped is the item that carries a layer's text to package projection.
-func wrapped(text string, refs []string) projection.Item {
-	it := projection.Text(projection.System, text)
-	it.Refs = refs
-	return it
 }

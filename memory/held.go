@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"iter"
-	"math"
 	"slices"
 	"sort"
 
@@ -17,7 +16,7 @@ import (
 
 // place says where a stretch of the log is stored.
 type place struct {
-	start int    // log index
+	start int    // index in the log
 	in    string // execution whose log it is; empty: the run's own
 	turn  int
 	item  int // index in the turn of the item at start
@@ -37,18 +36,6 @@ func (r *Run) position(i, n int) Position {
 	return Position{Execution: p.in, Turn: p.turn, Item: p.item + i - p.start}
 }
 
-// indexOf is the opposite of position.
-func (r *Run) indexOf(p Position) (int, bool) {
-	for i := len(r.places) - 1; i >= 0; i-- {
-		at := &r.places[i]
-		if at.in == p.Execution && at.turn == p.Turn && at.item <= p.Item {
-			index := at.start + p.Item - at.item
-			return index, index <= r.log.Len()
-		}
-	}
-	return 0, false
-}
-
 // endOf returns the log index at which the part that is in an execution's log
 // ends.
 func (r *Run) endOf(execution string) int {
@@ -60,99 +47,56 @@ func (r *Run) endOf(execution string) int {
 			return r.start
 		}
 	}
-	return r.log.Len()
+	return r.prefix.Len()
 }
 
 // held returns the part of the log that hooks are given: all that the run holds
 // without a gap.
-func (r *Run) held() []projection.Item { return r.log.Slice(r.apart, r.log.Len()) }
+func (r *Run) held() []projection.Item { return r.prefix.Items(r.prefix.First(), r.prefix.Len()) }
 
 // trim drops from the log what no view can show any more, between turns.
 func (r *Run) trim() {
 	keep := r.m.opts.KeepTurns
 	if keep > 0 && len(r.places) > keep {
-		r.forget(len(r.places)-max(keep/2, 1), -1)
+		r.drop(len(r.places)-max(keep/2, 1), -1)
 	}
-	from, user := r.log.Needs(r.epoch)
-	if r.epoch != nil && r.epoch.Pin >= 0 && r.epoch.Pin != user {
-		return // until the next projection has another
-	}
+	to, user := r.prefix.Spare()
 	if keep > 0 && user >= 0 { // history reaches back no further than that many turns
-		from, user = min(from, user), -1
+		to, user = min(to, user), -1
 	}
-	// As many of the newest turns as fill a view.
-	n, limit := r.log.Len(), r.m.opts.Policy.Cap()
-	at := sort.Search(len(r.places), func(i int) bool {
-		return r.places[i].start > from || r.log.Size(r.places[i].start, n) < limit
-	}) - 1
-	if at <= r.apart {
+	at := sort.Search(len(r.places), func(i int) bool { return r.places[i].start > to }) - 1
+	if at < 0 {
 		return
 	}
-	start := r.places[at].start
-	if dropped := r.log.Size(r.apart, start); dropped > 0 && dropped >= r.log.Size(start, n) {
-		if user >= start {
-			user = -1
-		}
-		r.forget(at, user)
+	first, start, end := r.prefix.First(), r.places[at].start, r.prefix.Len()
+	if start <= first {
+		return
+	}
+	if dropped := r.prefix.Size(first, start); dropped > 0 && dropped >= r.prefix.Size(start, end) {
+		r.drop(at, user)
 	}
 }
 
-// forget drops all but the newest places from the log in memory, and the user
-// message at an index before them, -1 for none. An epoch whose history reaches
-// back further ends.
-func (r *Run) forget(n, user int) {
-	from, apart := r.places[n].start, btoi(user >= 0)
-	log := projection.NewLogAfter(r.m.tokenizer, r.log.Earlier()+from-apart)
-	places := make([]place, 0, apart+len(r.places)-n)
-	keep := func(i int) { log.AppendSized(r.log.Slice(i, i+1)[0], r.log.Size(i, i+1)) }
-	if user >= 0 {
+// drop forgets what is stored before a place, but for the user message with an
+// index, -1 for none.
+func (r *Run) drop(at, user int) {
+	var places []place
+	if from := r.places[at].start; user >= 0 && user < from {
 		p := r.position(user, 0)
-		places = append(places, place{in: p.Execution, turn: p.Turn, item: p.Item})
-		keep(user)
+		places = append(places, place{start: user, in: p.Execution, turn: p.Turn, item: p.Item})
 	}
-	for i := from; i < r.log.Len(); i++ {
-		keep(i)
-	}
-	for _, p := range r.places[n:] {
-		p.start -= from - apart
-		places = append(places, p)
-	}
-	r.log, r.places, r.apart = log, places, apart
-	r.start -= from - apart
+	r.prefix.Drop(r.places[at].start, user >= 0)
+	r.places = append(places, r.places[at:]...)
 	r.reach()
-	if r.epoch == nil {
-		return
-	}
-	e := *r.epoch
-	r.epoch = &e
-	if e.From < from || e.Pin >= 0 && e.Pin < from && e.Pin != user {
-		e.From, e.Pin = math.MaxInt32, -1 // in no log: the next projection opens an epoch
-		return
-	}
-	shift := func(at int) int { return at - from + apart }
-	e.From, e.Shown = shift(e.From), shift(e.Shown)
-	switch {
-	case e.Pin >= from:
-		e.Pin = shift(e.Pin)
-	case e.Pin >= 0:
-		e.Pin = 0
-	}
-	e.Hidden = append([]int(nil), e.Hidden...)
-	for i := range e.Hidden {
-		e.Hidden[i] = shift(e.Hidden[i])
-	}
-	e.Ledger = append([]projection.Published(nil), e.Ledger...)
-	for i := range e.Ledger {
-		e.Ledger[i].At = shift(e.Ledger[i].At)
-	}
 }
 
 // reach takes note of what part of its log the run does not hold.
 func (r *Run) reach() {
-	if r.log.Earlier()+r.apart == 0 {
+	if r.prefix.First() == 0 {
 		return
 	}
-	first := &r.places[r.apart]
+	at := slices.IndexFunc(r.places, func(p place) bool { return p.start >= r.prefix.First() })
+	first := &r.places[at]
 	older := *r.record().origin().of(first.in)
 	older.Turn = first.turn - 1
 	r.mu.Lock()

@@ -89,9 +89,10 @@ type call struct {
 	err      error
 	recalled recalled
 	change   change
-	items    []projection.Item
-	other    any   // what OnSpawn, OnReturn or Init put out beside
-	late     error // how it ended, or what became of a result that was fine; set by who waited
+	items    []projection.Item    // of Append and OnSpawn
+	passages []projection.Passage // of Recall and Delta
+	other    any                  // what OnSpawn, OnReturn or Init put out beside
+	late     error                // how it ended, or what became of a result that was fine; set by who waited
 }
 
 // The progress of a call.
@@ -316,7 +317,7 @@ func (r *round) cut() error {
 func (r *round) report(c *call, use *projection.LayerUse) HookReport {
 	rep := HookReport{Layer: c.cell.layer.spec.ID, Hook: hooks[r.hook].name, Status: StatusOK}
 	if c.ok() {
-		rep.Took, rep.Items, rep.Note = c.took, len(c.items), c.recalled.note
+		rep.Took, rep.Items, rep.Note = c.took, len(c.items)+len(c.passages), c.recalled.note
 		if c.late != nil {
 			rep.Status = StatusError
 		}

@@ -20,8 +20,7 @@ import (
 // longBudget is small, so that a run is long after some twenty turns.
 const longBudget = 700
 
-// long plays a run beside a log that keeps everything, and the views that
-// package projection makes of that.
+// long plays a run beside a prefix that keeps everything, and compares the views.
 type long struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -29,8 +28,7 @@ type long struct {
 	policy  *projection.Policy
 	ids     *int
 	run     *memory.Run
-	log     *projection.Log
-	epoch   *projection.Epoch
+	prefix  *projection.Prefix
 	layer   projection.Contribution
 	pending []string // calls without a result
 	views   map[[2]any][]byte
@@ -82,7 +80,7 @@ func (l *long) input() []projection.Item {
 		items = append(items, l.item(projection.Result(l.pending[at], l.words(20))))
 		l.pending = append(l.pending[:at:at], l.pending[at+1:]...)
 	}
-	if l.rng.IntN(30) == 0 || l.log.Len() == 0 {
+	if l.rng.IntN(30) == 0 || l.prefix.Len() == 0 {
 		items = append(items, l.item(projection.Text(projection.User, l.words(20))))
 	}
 	return items
@@ -105,25 +103,20 @@ func (l *long) project(items ...projection.Item) []byte {
 	l.t.Helper()
 	view := project(l.t, l.run, items...)
 	got := itemBytes(l.t, view)
-	l.log.Append(items...)
-	l.layer.Items = []projection.Item{projection.Text(projection.System, changed(l.run.Execution().Step()))}
-	in := &projection.Input{
-		Policy: l.policy, Head: projection.NewHead(projection.Estimate{}, nil, ""), Layers: []projection.Contribution{l.layer},
-		Log: l.log, Epoch: l.epoch, Fresh: l.epoch == nil || l.epoch.Shown != l.log.Len(),
-	}
-	in.From, _ = projection.Shown(in)
-	want, err := projection.Assemble(l.t.Context(), in)
+	l.prefix.Append(items...)
+	l.layer.Texts = []projection.Passage{{Text: changed(l.run.Execution().Step())}}
+	layers := []projection.Contribution{l.layer}
+	l.prefix.Shown(layers)
+	want, err := l.prefix.Project(l.t.Context(), layers)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	l.epoch = want.Epoch
 	if !l.exact {
 		return got
 	}
 	if w := itemBytes(l.t, want); !bytes.Equal(got, w) {
-		l.t.Fatalf("after %d items the view is another than that of the whole log:\n%s", l.log.Len(), cmp.Diff(string(w), string(got)))
+		l.t.Fatalf("after %d items the view is another than that of the whole log:\n%s", l.prefix.Len(), cmp.Diff(string(w), string(got)))
 	}
-	want.History.From, view.History.From = 0, 0 // in two logs
 	type rest struct {
 		Tokens, Stable, StableTokens int
 		Breakpoints                  []int
@@ -139,7 +132,7 @@ func (l *long) project(items ...projection.Item) []byte {
 		return r
 	}
 	if diff := cmp.Diff(of(want), of(view)); diff != "" {
-		l.t.Fatalf("after %d items (- of the whole log, + of the run): %s", l.log.Len(), diff)
+		l.t.Fatalf("after %d items (- of the whole log, + of the run): %s", l.prefix.Len(), diff)
 	}
 	return got
 }
@@ -157,7 +150,7 @@ func (l *long) whole() {
 		all = append(all, it)
 	}
 	slices.Reverse(all)
-	if diff := cmp.Diff(l.log.Slice(0, l.log.Len()), all); diff != "" {
+	if diff := cmp.Diff(l.prefix.Items(0, l.prefix.Len()), all); diff != "" {
 		l.t.Fatalf("log and what is earlier (- want + got): %s", diff)
 	}
 }
@@ -177,7 +170,7 @@ func (l *long) turn() {
 	if err := l.run.Commit(l.t.Context(), memory.Response{Items: items}); err != nil {
 		l.t.Fatal(err)
 	}
-	l.log.Append(items...)
+	l.prefix.Append(items...)
 	if view != nil {
 		l.views[[2]any{l.run.Execution().ID(), l.run.Report().Turn}] = view
 	}
@@ -191,14 +184,14 @@ func (l *long) fork(turns int) {
 		l.t.Fatal(err)
 	}
 	child := *l
-	child.run, child.log, child.epoch, child.pending = children[0], l.log.Clone(), nil, append([]string(nil), l.pending...)
+	child.run, child.prefix, child.pending = children[0], l.prefix.Fork(), append([]string(nil), l.pending...)
 	if l.policy.Overflow == projection.Summarize {
 		child.exact = false // its summary is of the log that its parent held
 	}
 	for range turns {
 		child.turn()
 	}
-	if child.epoch != nil { // else nothing says where the newest user message is
+	if child.prefix.AppendState(nil, func(*projection.Item, int) int { return 0 }) != nil { // else nothing says where the newest user message is
 		child.resume()
 		child.turn()
 	}
@@ -236,11 +229,15 @@ func testLongRun(t *testing.T, policy projection.Policy, seed uint64) {
 	policy.Budget, policy.Reserve = longBudget, 50
 	opts := options()
 	opts.Policy = policy
+	frame, err := projection.NewFrame(&projection.FrameOptions{Policy: policy})
+	if err != nil {
+		t.Fatal(err)
+	}
 	store, ids, s := mem.New(), 0, new(seen)
 	m := newMemory(t, store, opts, changing(s))
 	l := &long{
 		t: t, rng: rand.New(rand.NewPCG(seed, 7)), m: m, policy: &policy, ids: &ids, exact: true,
-		run: begin(t, m, memory.Identity{Thread: "a"}), log: projection.NewLog(projection.Estimate{}),
+		run: begin(t, m, memory.Identity{Thread: "a"}), prefix: frame.NewPrefix(0),
 		views: make(map[[2]any][]byte), seen: s,
 	}
 	l.layer = projection.Contribution{Layer: "a", Budget: 60}
@@ -256,7 +253,7 @@ func testLongRun(t *testing.T, policy projection.Policy, seed uint64) {
 		}
 	}
 	if s.most > 200 || s.far == 0 {
-		t.Errorf("hooks were given a log of %d items, of %d; %d had no user message", s.most, l.log.Len(), s.far)
+		t.Errorf("hooks were given a log of %d items, of %d; %d had no user message", s.most, l.prefix.Len(), s.far)
 	}
 	if len(l.views) < 250 {
 		t.Fatalf("%d views to play again", len(l.views))

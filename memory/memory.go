@@ -105,25 +105,23 @@ type Result struct {
 
 // Memory drives a set of layers over a store. It is safe for concurrent use.
 type Memory struct {
-	store     storage.Adapter
-	opts      Options
-	layers    []Layer
-	index     map[string]int // of layers, by id
-	slots     []int          // indexes of layers in slot order
-	given     []int          // indexes of layers in the order given
-	reverse   []int          // the other way round
-	tools     map[string]toolAt
-	head      *projection.Head
-	tail      []projection.Item
-	tokenizer projection.Tokenizer
-	parallel  int
-	clock     func() time.Time
-	newID     func() string
-	tracing   *tracing
-	closed    atomic.Bool
-	open      atomic.Int64 // runs that have not ended
-	queues    queues
-	moves     moves
+	store    storage.Adapter
+	opts     Options
+	layers   []Layer
+	index    map[string]int // of layers, by id
+	slots    []int          // indexes of layers in slot order
+	given    []int          // indexes of layers in the order given
+	reverse  []int          // the other way round
+	tools    map[string]toolAt
+	frame    *projection.Frame
+	parallel int
+	clock    func() time.Time
+	newID    func() string
+	tracing  *tracing
+	closed   atomic.Bool
+	open     atomic.Int64 // runs that have not ended
+	queues   queues
+	moves    moves
 
 	mu   sync.Mutex
 	late map[*call]string // abandoned hooks that are still at work
@@ -159,9 +157,6 @@ func New(store storage.Adapter, layers []Layer, opts *Options) (*Memory, error) 
 		m.given = append(m.given, i)
 		m.addTools(i, fault)
 	}
-	if err := m.opts.Policy.Validate(); err != nil {
-		fault(fmt.Errorf("new memory: %w", err))
-	}
 	if m.opts.KeepTurns < 0 {
 		fault(fmt.Errorf("new memory: KeepTurns %d is negative", m.opts.KeepTurns))
 	}
@@ -173,9 +168,11 @@ func New(store storage.Adapter, layers []Layer, opts *Options) (*Memory, error) 
 	if m.tracing, err = newTracing(m.opts.TracerProvider, m.opts.MeterProvider); err != nil {
 		fault(fmt.Errorf("new memory: %w", err))
 	}
-	system := m.fixed("system", m.opts.System, fault)
-	m.checkBudgets(system, fault)
-	m.tail = m.fixed("tail", m.opts.Tail, fault)
+	if m.frame, err = m.newFrame(); err != nil {
+		fault(fmt.Errorf("new memory: %w", err))
+	} else {
+		m.checkBudgets(fault)
+	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
@@ -183,7 +180,6 @@ func New(store storage.Adapter, layers []Layer, opts *Options) (*Memory, error) 
 	slices.SortStableFunc(m.slots, func(a, b int) int { return m.layers[a].spec.Slot - m.layers[b].spec.Slot })
 	m.reverse = slices.Clone(m.given)
 	slices.Reverse(m.reverse)
-	m.head = projection.NewHead(m.tokenizer, system, m.toolText())
 	return m, nil
 }
 
@@ -191,9 +187,6 @@ func (m *Memory) fillDefaults() {
 	m.parallel = m.opts.Parallel
 	if m.parallel <= 0 {
 		m.parallel = 8
-	}
-	if m.tokenizer = m.opts.Tokenizer; m.tokenizer == nil {
-		m.tokenizer = projection.Estimate{}
 	}
 	if m.clock = m.opts.Clock; m.clock == nil {
 		m.clock = time.Now
@@ -205,17 +198,14 @@ func (m *Memory) fillDefaults() {
 
 // checkBudgets finds out whether the exact budgets of all layers fit, and so those
 // of the layers that a run has.
-func (m *Memory) checkBudgets(system []projection.Item, fault func(error)) {
-	if m.opts.Policy.Validate() != nil {
-		return
-	}
+func (m *Memory) checkBudgets(fault func(error)) {
 	budgets := make([]projection.Budget, len(m.layers))
 	for i := range m.layers {
 		if m.layers[i].has[hookRecall] {
 			budgets[i] = m.layers[i].spec.Budget
 		}
 	}
-	_, err := projection.Allocate(m.opts.Policy.Cap(), projection.NewHead(m.tokenizer, system, "").Size(), 0, budgets)
+	_, err := m.frame.Allocate(budgets)
 	var short *projection.AllocationError
 	if errors.As(err, &short) {
 		fault(fmt.Errorf("layer %s: budget of exactly %d tokens: %d are left of the policy's: %w",
@@ -223,9 +213,20 @@ func (m *Memory) checkBudgets(system []projection.Item, fault func(error)) {
 	}
 }
 
-// fixed checks items that stand in every view. They get neither id nor time, so
-// that a view depends on nothing else.
-func (m *Memory) fixed(what string, items []projection.Item, fault func(error)) []projection.Item {
+// newFrame returns what is the same in every view. Its items get neither id nor
+// time, so that a view depends on nothing else.
+func (m *Memory) newFrame() (*projection.Frame, error) {
+	opts := projection.FrameOptions{Policy: m.opts.Policy, Tokenizer: m.opts.Tokenizer, Tools: m.toolText()}
+	var errs [3]error
+	opts.System, errs[0] = fixed("system", m.opts.System)
+	opts.Tail, errs[1] = fixed("tail", m.opts.Tail)
+	frame, err := projection.NewFrame(&opts)
+	errs[2] = err
+	return frame, errors.Join(errs[:]...)
+}
+
+// fixed returns items of valid text that stand in every view.
+func fixed(what string, items []projection.Item) ([]projection.Item, error) {
 	items = slices.Clone(items)
 	size := 0
 	for i := range items {
@@ -233,15 +234,12 @@ func (m *Memory) fixed(what string, items []projection.Item, fault func(error)) 
 		if !items[i].Time.IsZero() {
 			items[i].Time = items[i].Time.Round(0).UTC()
 		}
-		if err := items[i].Validate(); err != nil {
-			fault(fmt.Errorf("new memory: %s item %d: %w", what, i, err))
-		}
 		size += len(items[i].AppendJSON(nil))
 	}
 	if size > maxFixed {
-		fault(fmt.Errorf("new memory: %s items of %d bytes are over %d", what, size, maxFixed))
+		return items, fmt.Errorf("%s items of %d bytes are over %d", what, size, maxFixed)
 	}
-	return items
+	return items, nil
 }
 
 // Close waits for hooks that outlived their timeouts, until ctx ends, and

@@ -105,7 +105,7 @@ func (r *Run) enter(items []projection.Item, in *intake) error {
 		return err
 	}
 	t.encoded = encoded
-	r.log.Append(items...)
+	r.prefix.Append(items...)
 	for i := range items {
 		if items[i].Kind == projection.Message && items[i].Role == projection.User {
 			t.fromUser = true
@@ -119,7 +119,7 @@ func (r *Run) enter(items []projection.Item, in *intake) error {
 
 // holds says whether an item with an id is in the turn at work.
 func (r *Run) holds(id string) bool {
-	return slices.ContainsFunc(r.log.Slice(r.start, r.log.Len()), func(it projection.Item) bool { return it.ID == id })
+	return slices.ContainsFunc(r.prefix.Items(r.start, r.prefix.Len()), func(it projection.Item) bool { return it.ID == id })
 }
 
 func (r *Run) hasAppend() bool {
@@ -175,32 +175,19 @@ func (r *Run) pipe(ctx context.Context, traced bool, in *intake, items []project
 
 // assemble recalls from all layers and builds the view.
 func (r *Run) assemble(ctx context.Context, span trace.Span, traced bool) (*projection.View, error) {
-	in := projection.Input{
-		Policy: &r.m.opts.Policy, Head: r.m.head, Layers: r.contribs, Log: r.log, Tail: r.m.tail,
-		Epoch: r.epoch, Fresh: r.epoch == nil || r.epoch.Shown != r.log.Len(),
-	}
-	var shown []projection.Item
-	in.From, shown = projection.Shown(&in)
-	rd := r.recall(ctx, traced, shown)
+	rd := r.recall(ctx, traced, r.prefix.Shown(r.contribs))
 	if err := ctx.Err(); err != nil {
 		r.note(rd, nil)
 		return nil, err
 	}
 	r.contribute(rd)
-	view, err := projection.Assemble(ctx, &in)
-	if err == nil && len(rd.after) > 0 {
-		err = ctx.Err()
-	}
+	from, _ := r.prefix.History()
+	view, err := r.prefix.Project(ctx, r.contribs)
 	r.note(rd, view) // a failed Recall does not fail the turn
 	r.reuse(rd)
 	if err != nil {
 		return nil, err
 	}
-	from := 0
-	if r.epoch != nil {
-		from = r.epoch.From
-	}
-	r.epoch = view.Epoch
 	r.mu.Lock()
 	r.report.view(view)
 	r.mu.Unlock()
@@ -229,7 +216,7 @@ func layerUse(uses []projection.LayerUse, layer string) *projection.LayerUse {
 
 // recall runs the Recall hooks, telling them what of the log is shown.
 func (r *Run) recall(ctx context.Context, traced bool, shown []projection.Item) *round {
-	log, query := r.held(), r.log.Query()
+	log, query := r.held(), r.prefix.Query()
 	rd := r.round(ctx, traced, hookRecall, r.m.slots, func(c *call) (err error) {
 		c.recalled, c.change, err = c.cell.layer.code.recall(c.ctx, c.x, c.records, c.state, log, shown, query, c.budget)
 		return err
@@ -263,23 +250,23 @@ func (r *Run) contribute(rd *round) {
 		if err := call.cell.amend(call.change); err != nil {
 			call.late = fmt.Errorf("change: %w", err)
 		}
-		call.items = output(&call.recalled, con.Items)
+		call.passages = passages(&call.recalled, con.Texts)
 		if note := unshown(call.recalled.items); note != "" {
 			call.recalled.note = strings.TrimPrefix(call.recalled.note+"; "+note, "; ")
 		}
-		for j := range call.items {
-			n := encodedLen(call.items[j].Text(), room)
-			for _, ref := range call.items[j].Refs {
+		for j := range call.passages {
+			n := encodedLen(call.passages[j].Text, room)
+			for _, ref := range call.passages[j].Refs {
 				n += encodedLen(ref, room)
 			}
 			if room -= n; room < 0 {
 				room += n
 				call.late = fmt.Errorf("output of %d bytes at item %d is over what is left of %d", n, j, maxOutputs)
-				call.items = call.items[:j:j]
+				call.passages = call.passages[:j:j]
 				break
 			}
 		}
-		con.Items = call.items
+		con.Texts = call.passages
 	}
 }
 
@@ -289,29 +276,29 @@ func (r *Run) delta(rd *round, c *cell) func(old, new string) (string, bool) {
 	return func(old, new string) (string, bool) {
 		d := r.round(rd.ctx, rd.trace, hookDelta, []int{r.m.index[c.layer.spec.ID]}, func(c *call) error {
 			if text, ok := c.cell.layer.code.delta(old, new); ok {
-				c.items = []projection.Item{wrapped(strings.ToValidUTF8(text, "\uFFFD"), nil)}
+				c.passages = []projection.Passage{{Text: strings.ToValidUTF8(text, "\uFFFD")}}
 			}
 			return nil
 		})
 		d.run()
 		rd.after = append(rd.after, d)
-		if call := &d.calls[0]; call.ok() && len(call.items) > 0 {
-			return call.items[0].Text(), true
+		if call := &d.calls[0]; call.ok() && len(call.passages) > 0 {
+			return call.passages[0].Text, true
 		}
 		return "", false
 	}
 }
 
-// output returns what a layer recalled as items of valid text. It is what it was
+// passages returns what a layer recalled as valid texts. They are what they were
 // if the layer recalled the same as before.
-func output(out *recalled, before []projection.Item) []projection.Item {
+func passages(out *recalled, before []projection.Passage) []projection.Passage {
 	if out.text == "" && len(out.items) == 0 {
 		return nil
 	}
-	if len(out.items) == 0 && len(before) == 1 && before[0].Text() == out.text && slices.Equal(before[0].Refs, out.refs) {
+	if len(out.items) == 0 && len(before) == 1 && before[0].Text == out.text && slices.Equal(before[0].Refs, out.refs) {
 		return before
 	}
-	items := make([]projection.Item, 0, len(out.items)+1)
+	texts := make([]projection.Passage, 0, len(out.items)+1)
 	add := func(text string, refs []string) {
 		if text == "" {
 			return
@@ -325,13 +312,13 @@ func output(out *recalled, before []projection.Item) []projection.Item {
 				refs[i] = strings.ToValidUTF8(refs[i], "\uFFFD")
 			}
 		}
-		items = append(items, wrapped(text, refs))
+		texts = append(texts, projection.Passage{Text: text, Refs: refs})
 	}
 	add(out.text, out.refs)
 	for i := range out.items {
 		add(out.items[i].Text(), out.items[i].Refs)
 	}
-	return items
+	return texts
 }
 
 // unshown says what of recalled items a prompt does not show; nothing if that is

@@ -12,8 +12,9 @@ import (
 )
 
 // recordFormat is the version of the records of threads. From 2 on, turns, epochs
-// and states may be packed; only heads say so, which are what is read first.
-const recordFormat = 2
+// and states may be packed, and from 3 on an epoch is a state of package projection;
+// only heads and epochs say so, and heads are what is read first.
+const recordFormat = 3
 
 // Turn is the record of one turn: one Commit. The items that it shows are here
 // if they were new in it, and otherwise where the references say, so that its

@@ -54,16 +54,14 @@ type Run struct {
 	sealed   bool // its end is durable, or it was discarded
 
 	// What follows belongs to the operation at work.
-	log       *projection.Log
-	places    []place // of the log, ascending
-	apart     int     // 1 if the first item of the log is a user message from before older items that it does not hold
-	start     int     // log index of the first item of the turn at work
-	last      int     // last turn known of the lineage
-	first     int     // first turn kept of the lineage
-	own       int     // turns that it committed
-	gap       bool    // others committed to the lineage since it began
-	where     kept    // the lineage's head as last read or written
-	epoch     *projection.Epoch
+	prefix    *projection.Prefix // its log, and what the prompts showed of it
+	places    []place            // of the log, ascending
+	start     int                // index in the log of the first item of the turn at work
+	last      int                // last turn known of the lineage
+	first     int                // first turn kept of the lineage
+	own       int                // turns that it committed
+	gap       bool               // others committed to the lineage since it began
+	where     kept               // the lineage's head as last read or written
 	texts     *texts
 	contribs  []projection.Contribution // of the active layers that recall, in slot order
 	turn      *turn                     // nil between turns
@@ -75,12 +73,13 @@ type Run struct {
 	merged    bool    // all of those have, and the parent's usage has the run's
 
 	// What follows belongs to who holds the token of writing.
-	recorded                                   bool     // the store has its record
-	doubt                                      *batch   // was given to the store, and may have been applied
-	landed                                     *turned  // is written, but the log does not have it yet
-	keys                                       []string // of a batch, used again
-	turnBytes, epochBytes, runBytes, itemBytes []byte   // buffers, used again
-	turnFrame, epochFrame                      []byte   // of what is stored of them
+	recorded                          bool     // the store has its record
+	doubt                             *batch   // was given to the store, and may have been applied
+	landed                            *turned  // is written, but the log does not have it yet
+	keys                              []string // of a batch, used again
+	turnBytes, epochBytes, stateBytes []byte   // buffers, used again
+	runBytes, itemBytes               []byte
+	turnFrame, epochFrame             []byte // of what is stored of them
 }
 
 // turn is what the turn at work came to so far.
@@ -97,14 +96,14 @@ type turn struct {
 // failed, or a child was given it and did nothing.
 func (r *Run) idle() bool {
 	t := r.turn
-	return t.view == nil && t.response == nil && r.log.Len() == r.start+t.given
+	return t.view == nil && t.response == nil && r.prefix.Len() == r.start+t.given
 }
 
 func (m *Memory) newRun(id string, who Identity) *Run {
 	r := &Run{
 		m: m, id: id, runKey: runKey(id), who: who, model: m.opts.Model,
 		work: make(chan struct{}, 1), writing: make(chan struct{}, 1), merging: make(chan struct{}, 1),
-		log: projection.NewLog(m.tokenizer), texts: newTexts(m.tokenizer, m.opts.KeepTurns),
+		prefix: m.frame.NewPrefix(0), texts: newTexts(m.frame.Tokenizer(), m.opts.KeepTurns),
 		cells: make([]*cell, len(m.layers)),
 	}
 	r.stop, r.cancel = context.WithCancel(context.Background())

@@ -1,11 +1,13 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
 	"slices"
 
+	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 )
@@ -34,28 +36,24 @@ func (r *Run) loadLog(ctx context.Context) error {
 	}
 	log := r.record().origin()
 	turns, err := r.m.readTail(ctx, log, r.tailBound(e))
-	if err != nil {
+	if err != nil || len(turns) == 0 {
 		return err
 	}
-	if len(turns) > 0 {
-		if err := r.beginLog(ctx, log, &turns[0], e); err != nil {
-			return err
-		}
-	}
+	r.prefix = r.m.frame.NewPrefix(turns[0].Before)
 	for i := range turns {
 		r.appendTurn(&turns[i])
 	}
-	r.start = r.log.Len()
-	if len(turns) > 0 {
-		r.reach()
+	r.start = r.prefix.Len()
+	r.reach()
+	last := &turns[len(turns)-1]
+	if last.in != "" {
+		return nil
 	}
-	if len(turns) > 0 && turns[len(turns)-1].in == "" {
-		r.texts.seen(turns[len(turns)-1].Turn)
-	}
+	r.texts.seen(last.Turn)
 	if e == nil {
 		return nil
 	}
-	return r.loadEpoch(ctx, e)
+	return r.loadEpoch(ctx, log, e, turns)
 }
 
 // readHead reads the lineage's head; nil if it has none yet.
@@ -82,45 +80,41 @@ func (r *Run) readEpoch(ctx context.Context) (*epochHead, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := decodeRecord[epochHead](key, data)
-	if err != nil || e.Number == 0 || e.Turn != r.last {
+	if data, err = pack.Unpack(data); err != nil {
+		return nil, &storage.CorruptError{Key: key, Reason: err.Error()}
+	}
+	record, state, _ := bytes.Cut(data, []byte("\n"))
+	e, err := decodeRecord[epochHead](key, record)
+	if err != nil || len(state) == 0 || e.Turn != r.last {
 		return nil, err
 	}
+	e.state = state
 	return e, nil
 }
 
-// beginLog begins the log that goes on with a turn. The message that the epoch
-// pins comes first, if it is older.
-func (r *Run) beginLog(ctx context.Context, log *origin, first *tailTurn, e *epochHead) error {
-	r.log = projection.NewLogAfter(r.m.tokenizer, first.Before)
-	if r.m.opts.KeepTurns > 0 || e == nil || e.Pin == nil || !e.Pin.before(first) {
-		return nil
+// loadPinned returns the message that the epoch pins, if that is older than the
+// first turn of the log; else nil.
+func (r *Run) loadPinned(ctx context.Context, log *origin, e *epochHead, first *tailTurn) (*projection.Item, error) {
+	if r.m.opts.KeepTurns > 0 || e.Pin == nil || !e.Pin.before(first) {
+		return nil, nil
 	}
 	o := log.of(e.Pin.Execution)
 	if o == nil {
-		return nil
+		return nil, nil
 	}
 	key := turnKey(o.Lineage, e.Pin.Turn)
 	data, _, err := r.m.store.Get(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	t, err := decodeRecord[Turn](key, data)
 	if err != nil || e.Pin.Item >= len(t.Items) {
-		return err
+		return nil, err
 	}
-	r.log, r.apart = projection.NewLogAfter(r.m.tokenizer, first.Before-1), 1
-	pinned := *t
-	pinned.Items = t.Items[e.Pin.Item:][:1]
-	if len(t.Sizes) == len(t.Items) {
-		pinned.Sizes = t.Sizes[e.Pin.Item:][:1]
-	}
-	r.appendTurn(&tailTurn{&pinned, e.Pin.Execution})
-	r.places[0].item = e.Pin.Item
-	return nil
+	return &t.Items[e.Pin.Item], nil
 }
 
 // before reports whether the position is in no turn of the log that begins with
@@ -156,13 +150,13 @@ func (r *Run) tailBound(e *epochHead) func(t *tailTurn) bool {
 		if reached(pin, t) {
 			pin = nil
 		}
-		if same := t.Tokenizer == r.m.tokenizer.Name() && len(t.Sizes) == len(t.Items); same {
+		if r.sized(t) {
 			for _, n := range t.Sizes {
 				tokens += n
 			}
 		} else {
 			for i := range t.Items {
-				tokens += projection.Size(r.m.tokenizer, &t.Items[i])
+				tokens += projection.Size(r.m.frame.Tokenizer(), &t.Items[i])
 			}
 		}
 		if keep > 0 && turns >= keep {
@@ -217,103 +211,87 @@ func (m *Memory) backward(ctx context.Context, o *origin) iter.Seq2[tailTurn, er
 }
 
 func (r *Run) appendTurn(t *tailTurn) {
-	r.places = append(r.places, place{start: r.log.Len(), in: t.in, turn: t.Number})
-	sized := t.Tokenizer == r.m.tokenizer.Name() && len(t.Sizes) == len(t.Items)
+	r.places = append(r.places, place{start: r.prefix.Len(), in: t.in, turn: t.Number})
+	sized := r.sized(t)
 	for i := range t.Items {
 		if sized {
-			r.log.AppendSized(t.Items[i], t.Sizes[i])
+			r.prefix.AppendSized(t.Items[i], t.Sizes[i])
 		} else {
-			r.log.Append(t.Items[i])
+			r.prefix.Append(t.Items[i])
 		}
 	}
 }
 
-// loadEpoch restores the epoch. One that does not fit the log any more is left
-// out: the next projection opens another.
-func (r *Run) loadEpoch(ctx context.Context, h *epochHead) error {
-	items := make([]projection.Item, len(h.Texts))
+// sized reports whether the sizes in a record are those of the run's tokenizer.
+func (r *Run) sized(t *tailTurn) bool {
+	return t.Tokenizer == r.m.frame.Tokenizer().Name() && len(t.Sizes) == len(t.Items)
+}
+
+// loadEpoch goes on with the prefix of the lineage's last turn. A state that does
+// not fit the log any more is left out: the next projection opens an epoch.
+func (r *Run) loadEpoch(ctx context.Context, log *origin, e *epochHead, turns []tailTurn) error {
+	items, err := r.loadTexts(ctx, slices.Concat(turns[len(turns)-1].shown(), e.Texts))
+	if err != nil || items == nil {
+		return err
+	}
+	pinned, err := r.loadPinned(ctx, log, e, &turns[0])
+	if err != nil {
+		return err
+	}
+	if r.prefix.Restore(e.state, items, pinned) != nil {
+		return nil
+	}
+	if _, pin := r.prefix.History(); pinned != nil {
+		r.places = slices.Insert(r.places, 0, place{start: pin, in: e.Pin.Execution, turn: e.Pin.Turn, item: e.Pin.Item})
+	}
+	return nil
+}
+
+// shown returns the references of the turn's view, each once.
+func (t *Turn) shown() []ItemRef {
+	if t.View == nil {
+		return nil
+	}
+	var refs []ItemRef
+	seen := make(map[string]bool)
+	for i := range t.View.Bands {
+		for _, ref := range t.View.Bands[i].Items {
+			if !seen[ref.Digest] {
+				seen[ref.Digest] = true
+				refs = append(refs, ref)
+			}
+		}
+	}
+	return refs
+}
+
+// loadTexts reads the items that are referred to; nil if one of them is gone.
+func (r *Run) loadTexts(ctx context.Context, refs []ItemRef) ([]projection.Item, error) {
+	items := make([]projection.Item, len(refs))
 	records := make(map[int]*Turn)
-	for i := range h.Texts {
-		ref := &h.Texts[i]
+	for i := range refs {
+		ref := &refs[i]
 		t := records[ref.Turn]
 		if t == nil {
 			key := turnKey(r.lineage, ref.Turn)
 			data, _, err := r.m.store.Get(ctx, key)
 			if errors.Is(err, storage.ErrNotFound) {
-				return nil
+				return nil, nil
 			}
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if t, err = decodeRecord[Turn](key, data); err != nil {
-				return err
+				return nil, err
 			}
 			records[ref.Turn] = t
 		}
 		it, ok := t.Texts[ref.Digest]
 		if !ok {
-			return nil
+			return nil, nil
 		}
 		items[i] = it
 		r.texts.know(it, ref.Digest, ref.Turn, ref.Tokens)
 	}
-	r.epoch = r.restoreEpoch(h, items)
-	return nil
-}
-
-// restoreEpoch is the opposite of saveEpoch; nil if a position is not in the log.
-func (r *Run) restoreEpoch(h *epochHead, items []projection.Item) *projection.Epoch {
-	ok := h.valid()
-	if !ok {
-		return nil
-	}
-	index := func(p Position) int {
-		i, found := r.indexOf(p)
-		ok = ok && found
-		return i
-	}
-	output := func(o *outputHead) (out projection.Output) {
-		ok = ok && len(o.Items) == len(o.Sizes)
-		out.Sum = o.Sum
-		for _, at := range o.Items {
-			out.Items = append(out.Items, items[at])
-		}
-		for i := 0; ok && i < len(o.Sizes); i++ {
-			out.Sizes = append(out.Sizes, o.Sizes[i])
-			out.Size += o.Sizes[i]
-		}
-		return out
-	}
-	e := &projection.Epoch{
-		Number: h.Number, Projections: h.Projections, Turns: h.Turns, Head: h.Head,
-		From: index(h.From), Shown: index(h.Shown), Pin: -1,
-		Stable: h.Stable, StableTokens: h.StableTokens, Tokens: h.Tokens, Missed: h.Missed, Misses: h.Misses,
-	}
-	if h.Pin != nil {
-		e.Pin = index(*h.Pin)
-	}
-	for _, p := range h.Hidden {
-		e.Hidden = append(e.Hidden, index(p))
-	}
-	if h.Summary != nil {
-		e.Summary = &items[*h.Summary]
-	}
-	for i := range h.Tracks {
-		t := &h.Tracks[i]
-		track := projection.Track{
-			Layer: t.Layer, Live: t.Live, Changed: t.Changed, Samples: t.Samples, Sum: t.Sum, Pinned: output(&t.Pinned),
-		}
-		if track.Told = track.Pinned; !t.Same {
-			track.Told = output(&t.Told)
-		}
-		track.Last = track.Told // for a layer whose next Recall fails
-		e.Tracks = append(e.Tracks, track)
-	}
-	for _, p := range h.Ledger {
-		e.Ledger = append(e.Ledger, projection.Published{At: index(p.At), Item: items[p.Item], Size: p.Size})
-	}
-	if !ok {
-		return nil
-	}
-	return e
+	return items, nil
 }

@@ -2,170 +2,118 @@ package projection
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"slices"
 )
 
-// Head is what stands first in every view of a lineage, measured once.
-type Head struct {
-	items  []Item
-	size   int
-	digest string
-}
-
-// NewHead returns the head made of system items, for requests that carry the
-// given tools (their names and schemas, in any form that changes when they do).
-func NewHead(tok Tokenizer, system []Item, tools string) *Head {
-	h := &Head{items: slices.Clone(system)}
-	sum := sha256.New()
-	enc := json.NewEncoder(sum)
-	for i := range h.items {
-		h.size = add(h.size, Size(tok, &h.items[i]))
-		_ = enc.Encode(&h.items[i]) // an Item always encodes, a hash never fails
-	}
-	sum.Write([]byte(tools))
-	h.digest = hex.EncodeToString(sum.Sum(nil)[:16])
-	return h
-}
-
-// Size returns the tokens of the head.
-func (h *Head) Size() int { return h.size }
-
-// Contribution is what one layer brings to a projection.
-type Contribution struct {
-	Layer     string
-	Placement Placement
-	Required  bool
-	Budget    int    // tokens allocated to it; wrappers count
-	Items     []Item // not wrapped; trimmed here
-	Failed    bool   // recall failed: a text pinned in the epoch stays, nothing else is shown
-	// Delta describes the change from old to new text shortly, or says no. It is
-	// called at most once in an assembly, and what it panics with is the caller's.
-	Delta func(old, new string) (delta string, ok bool)
-}
-
-// Input is everything that a view depends on.
-type Input struct {
-	Policy *Policy
-	Head   *Head
-	Layers []Contribution // in slot order
-	Log    *Log
-	Tail   []Item // last in the view
-	Epoch  *Epoch // as the previous view left it; nil in the first projection
-	Fresh  bool   // the log has new items since the last projection: churn is sampled
-	From   int    // where history begins at the earliest if an epoch opens, as [Shown] said
-}
-
-// Assemble builds the view. It changes nothing that it is given, and the same
-// input gives the same view. If what must be shown exceeds the cap, the error
-// is a [*BudgetError].
-//
-// Its cost does not depend on the length of the log, except when an epoch opens.
-func Assemble(ctx context.Context, in *Input) (*View, error) {
-	a := newAssembly(in)
-	reason := a.mustOpen()
-	if reason == "" {
-		v, r := a.resume()
-		if r == "" {
-			return v, nil
-		}
-		reason = r
-		a = newAssembly(in)
-	}
-	return a.open(ctx, reason)
-}
-
-// assembly is the state of one call of Assemble.
+// assembly is the making of one view.
 type assembly struct {
-	*Input
-	tok    Tokenizer
+	frame  *Frame
+	log    *log
+	layers []Contribution
+	prev   *epoch // as the view before left it; never nil
+	begin  int    // where history begins at the earliest if an epoch opens, as Shown said
+	fresh  bool   // the log has new items since the view before: churn is sampled
+
 	cap    int
 	price  prices
-	tail   int // tokens
-	epoch  Epoch
-	tracks []Track
+	epoch  epoch // as this view leaves it
+	tracks []track
 	view   *View
 }
 
-func newAssembly(in *Input) *assembly {
-	a := &assembly{Input: in, tok: in.Log.tok, cap: in.Policy.Cap()}
-	prev := in.Epoch
-	if prev == nil {
-		prev = &Epoch{Pin: -1}
+// assemble builds the view, and the epoch as it leaves it. It changes nothing of
+// the prefix, and the same prefix and layers give the same view.
+//
+// Its cost does not depend on the length of the log, except when an epoch opens.
+func (p *Prefix) assemble(ctx context.Context, layers []Contribution) (*View, *epoch, error) {
+	a := p.assembly(layers)
+	a.follow()
+	reason := a.mustOpen()
+	if reason == "" {
+		var v *View
+		if v, reason = a.resume(); reason == "" {
+			return v, a.after(), nil
+		}
+		a = p.assembly(layers)
+		a.follow()
 	}
-	a.epoch = *prev
-	if in.Fresh {
-		a.epoch.Turns++
+	v, err := a.open(ctx, reason)
+	return v, a.after(), err
+}
+
+// assembly returns what both a view and what it will show are made from.
+func (p *Prefix) assembly(layers []Contribution) *assembly {
+	a := &assembly{
+		frame: p.frame, log: &p.log, layers: layers, prev: p.epoch, begin: p.begin, cap: p.frame.Cap(),
+		view: &View{Cap: p.frame.Cap()},
 	}
-	a.price = in.Policy.prices(a.epoch.Turns)
-	for i := range in.Tail {
-		a.tail = add(a.tail, Size(a.tok, &in.Tail[i]))
+	if a.prev == nil {
+		a.prev = &epoch{from: p.log.first, pin: -1}
 	}
-	a.view = &View{Cap: a.cap, Layers: make([]LayerUse, len(in.Layers))}
-	a.tracks = make([]Track, len(in.Layers))
-	for i := range in.Layers {
-		a.follow(i, prev)
-	}
+	a.fresh = p.epoch == nil || p.epoch.shown != p.log.end()
+	a.epoch = *a.prev
 	return a
 }
 
-// follow brings the track of a layer up to date.
-func (a *assembly) follow(i int, prev *Epoch) {
-	c, t := &a.Layers[i], &a.tracks[i]
-	if old := prev.track(i, c.Layer); old != nil {
-		*t = *old
-	}
-	known := t.Layer != ""
-	t.Layer = c.Layer
-	a.view.Layers[i] = LayerUse{Layer: c.Layer, Allocated: c.Budget}
-	if c.Failed {
-		return
-	}
-	now := output(a.tok, c, a.cap, &t.Last)
-	a.view.Layers[i].Trimmed = now.trimmed
-	if a.Fresh && known {
-		t.sample(now.Sum != t.Sum)
-	}
-	t.Last, t.Sum = now, now.Sum
+// after returns the epoch. It is a copy: a pointer into the assembly would hold all
+// that the view was made of, the epoch before among it, and so every one since the
+// conversation began.
+func (a *assembly) after() *epoch {
+	e := a.epoch
+	return &e
 }
 
-// track finds the track of a layer, first where it is expected.
-func (e *Epoch) track(i int, layer string) *Track {
-	if i < len(e.Tracks) && e.Tracks[i].Layer == layer {
-		return &e.Tracks[i]
+// follow brings the tracks of the layers up to date.
+func (a *assembly) follow() {
+	if a.fresh {
+		a.epoch.turns++
 	}
-	for i := range e.Tracks {
-		if e.Tracks[i].Layer == layer {
-			return &e.Tracks[i]
+	a.price = a.frame.policy.prices(a.epoch.turns)
+	a.view.Layers = make([]LayerUse, len(a.layers))
+	a.tracks = make([]track, len(a.layers))
+	for i := range a.layers {
+		c, t, use := &a.layers[i], &a.tracks[i], &a.view.Layers[i]
+		*use = LayerUse{Layer: c.Layer, Allocated: c.Budget}
+		old := a.prev.track(i, c.Layer)
+		if old != nil {
+			*t = *old
+		} else {
+			*t = track{layer: c.Layer, last: nothing, pinned: nothing, told: nothing}
 		}
+		if c.Failed {
+			continue
+		}
+		now := outputOf(a.frame.tok, c, a.cap, t.last)
+		use.Trimmed = now.trimmed
+		if a.fresh && old != nil {
+			t.sample(now.sum != t.sum)
+		}
+		t.last, t.sum, t.size = now, now.sum, now.size
 	}
-	return nil
 }
 
 // mustOpen says why the previous epoch cannot go on, or "".
 func (a *assembly) mustOpen() string {
-	e := a.Epoch
+	e := a.prev
 	switch {
-	case e == nil || e.Number == 0:
+	case e.number == 0:
 		return "first projection"
-	case e.Head != a.Head.digest:
+	case e.frame != a.frame.digest:
 		return "system text or tools changed"
-	case e.Missed:
+	case e.missed:
 		return "the provider's cache missed"
-	case e.From > a.Log.Len() || e.Shown > a.Log.Len():
-		return "the log is not the one of the epoch"
-	case len(e.Tracks) != len(a.Layers):
+	case e.lost:
+		return "history was forgotten"
+	case len(e.tracks) != len(a.layers):
 		return "layers changed"
-	case a.Log.exchange() < e.From:
+	case a.log.exchange() < e.from:
 		return "the newest tool exchange begins before history"
-	case e.Pin != a.pin(e.From):
+	case e.pin != a.pin(e.from):
 		return "a newer message took the place of the pinned one"
 	}
-	for i := range a.Layers {
-		t := &e.Tracks[i]
-		if t.Layer != a.Layers[i].Layer || t.Live != a.placeLive(i, t.Live) {
+	for i := range a.layers {
+		t := &e.tracks[i]
+		if t.layer != a.layers[i].Layer || t.live != a.placeLive(i, t.live) {
 			return "layers changed"
 		}
 	}
@@ -176,9 +124,9 @@ func (a *assembly) mustOpen() string {
 // for a layer that leaves it to cost.
 func (a *assembly) placeLive(i int, auto bool) bool {
 	switch {
-	case a.Policy.NoAnchors || a.Layers[i].Placement == Live:
+	case a.frame.policy.NoAnchors || a.layers[i].Placement == Live:
 		return true
-	case a.Layers[i].Placement == Anchor:
+	case a.layers[i].Placement == Anchor:
 		return false
 	}
 	return auto
@@ -186,7 +134,7 @@ func (a *assembly) placeLive(i int, auto bool) bool {
 
 // pin returns the newest user message if it stands before from, else -1.
 func (a *assembly) pin(from int) int {
-	if u := a.Log.newestUser(); u < from {
+	if u := a.log.newestUser(); u < from {
 		return u
 	}
 	return -1
@@ -205,14 +153,14 @@ func (a *assembly) resume() (*View, string) {
 	live, liveSize := a.liveItems()
 	anchors, anchorSize := a.epoch.anchorItems(), 0
 	for i := range a.tracks {
-		anchorSize = add(anchorSize, a.tracks[i].Pinned.Size)
+		anchorSize = add(anchorSize, a.tracks[i].pinned.size)
 	}
-	h := history{from: a.epoch.From, pin: a.epoch.Pin, summary: a.epoch.Summary, ledger: a.epoch.Ledger, hidden: hidden}
+	h := history{from: a.epoch.from, pin: a.epoch.pin, summary: a.epoch.summary, ledger: a.epoch.ledger, hidden: hidden}
 	h.measure(a)
-	if a.Policy.Overflow == SlidingWindow && h.items > a.Policy.Window {
+	if a.frame.policy.Overflow == SlidingWindow && h.items > a.frame.policy.Window {
 		return nil, "history is over its window"
 	}
-	fixed := add(add(a.Head.size, anchorSize), add(add(liveSize, sent), add(a.tail, h.published)))
+	fixed := add(add(a.frame.systemSize, anchorSize), add(add(liveSize, sent), add(a.frame.tailSize, h.published)))
 	if add(fixed, h.tokens) > a.cap {
 		return nil, overBudget
 	}
@@ -225,23 +173,23 @@ func (a *assembly) resume() (*View, string) {
 // stillHidden returns the tool items that are left out, and whether one that
 // was left out now has its other half although later items were shown.
 func (a *assembly) stillHidden() (hidden []int, late bool) {
-	e, l := &a.epoch, a.Log
-	visible := e.Shown // nothing was shown after the items from here to Shown
-	for visible > e.From && slices.Contains(e.Hidden, visible-1) {
+	e, l := a.prev, a.log
+	visible := e.shown // nothing was shown after the items from here to Shown
+	for visible > e.from && slices.Contains(e.hidden, visible-1) {
 		visible--
 	}
-	if n := len(e.Ledger); n > 0 {
-		visible = max(visible, e.Ledger[n-1].At)
+	if n := len(e.ledger); n > 0 {
+		visible = max(visible, e.ledger[n-1].at)
 	}
-	for _, i := range e.Hidden {
-		if l.halved(i, e.From) {
+	for _, i := range e.hidden {
+		if l.halved(i, e.from) {
 			hidden = append(hidden, i)
 		} else if i < visible {
 			return nil, true
 		}
 	}
-	for i := max(e.Shown, e.From); i < l.Len(); i++ {
-		if l.halved(i, e.From) {
+	for i := max(e.shown, e.from); i < l.end(); i++ {
+		if l.halved(i, e.from) {
 			hidden = append(hidden, i)
 		}
 	}
@@ -254,16 +202,16 @@ func (a *assembly) stillHidden() (hidden []int, late bool) {
 func (a *assembly) updates() (sent Segment, tokens int) {
 	sent = Segment{Band: BandUpdates, From: -1}
 	for i := range a.tracks {
-		t, c := &a.tracks[i], &a.Layers[i]
-		if t.Live || c.Failed || sameText(t.Told.Items, t.Last.Items) {
+		t, c := &a.tracks[i], &a.layers[i]
+		if t.live || c.Failed || t.told.reads(t.last) {
 			continue
 		}
-		says, _ := t.says(a.epoch.Ledger)
-		it, size := update(a.tok, c, &t.Told, &t.Last, c.Budget-says)
+		says, _ := t.says(a.epoch.ledger)
+		it, size := update(a.frame.tok, c, t.told, t.last, c.Budget-says)
 		use := &a.view.Layers[i]
 		if a.price.publish(t) {
-			a.epoch.Ledger = append(slices.Clip(a.epoch.Ledger), Published{At: a.Log.Len(), Item: it, Size: size})
-			t.Told = t.Last
+			a.epoch.ledger = append(slices.Clip(a.epoch.ledger), published{at: a.log.end(), item: it, size: size})
+			t.told = t.last
 			use.Update = "published"
 			continue
 		}
@@ -277,15 +225,15 @@ func (a *assembly) updates() (sent Segment, tokens int) {
 
 func (a *assembly) liveItems() (items []Item, tokens int) {
 	for i := range a.tracks {
-		if t := &a.tracks[i]; t.Live && !a.Layers[i].Failed {
+		if t := &a.tracks[i]; t.live && !a.layers[i].Failed {
 			if items == nil {
-				items = t.Last.Items[:len(t.Last.Items):len(t.Last.Items)]
+				items = t.last.items[:len(t.last.items):len(t.last.items)]
 			} else {
-				items = append(items, t.Last.Items...)
+				items = append(items, t.last.items...)
 			}
-			tokens = add(tokens, t.Last.Size)
-			a.view.Layers[i].Items = len(t.Last.Items)
-			a.view.Layers[i].Used = t.Last.Size
+			tokens = add(tokens, t.last.size)
+			a.view.Layers[i].Items = len(t.last.items)
+			a.view.Layers[i].Used = t.last.size
 		}
 	}
 	return items, tokens

@@ -15,35 +15,67 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// lineage drives Assemble as the runtime does: each step adds items to the log
-// and passes the epoch on.
+// lineage drives a Prefix as the runtime does. The options may be changed until the
+// first step, and afterwards by reframe.
 type lineage struct {
-	t      *testing.T
-	policy projection.Policy
-	system []projection.Item
-	tools  string
-	tail   []projection.Item
-	tok    projection.Tokenizer
-	log    *projection.Log
-	epoch  *projection.Epoch
+	t *testing.T
+	projection.FrameOptions
+	prefix *projection.Prefix
 }
 
 func newLineage(t *testing.T) *lineage {
-	l := &lineage{t: t, tok: oddTokenizer(0)} // a token is a byte, no overhead
-	l.log = projection.NewLog(l.tok)
-	return l
+	return &lineage{t: t, FrameOptions: projection.FrameOptions{Tokenizer: oddTokenizer(0)}} // a token is a byte, no overhead
+}
+
+func (l *lineage) frame() *projection.Frame {
+	l.t.Helper()
+	f, err := projection.NewFrame(&l.FrameOptions)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return f
+}
+
+func (l *lineage) append(items ...projection.Item) {
+	if l.prefix == nil {
+		l.prefix = l.frame().NewPrefix(0)
+	}
+	l.prefix.Append(items...)
+}
+
+// reframe goes on with what the options are now, as a program does that is begun
+// again.
+func (l *lineage) reframe() {
+	l.t.Helper()
+	next, err := restored(l.frame(), l.prefix)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.prefix = next
+}
+
+// restored returns a prefix that stands in for another in a process to come.
+func restored(f *projection.Frame, p *projection.Prefix) (*projection.Prefix, error) {
+	var items []projection.Item
+	state := p.AppendState(nil, func(it *projection.Item, _ int) int {
+		items = append(items, *it)
+		return len(items) - 1
+	})
+	next := f.NewPrefix(p.First())
+	next.Append(p.Items(p.First(), p.Len())...)
+	if state == nil {
+		return next, nil
+	}
+	var pinned *projection.Item
+	if _, pin := p.History(); pin >= 0 && pin < p.First() {
+		pinned = &p.Items(pin, pin+1)[0]
+	}
+	return next, next.Restore(state, items, pinned)
 }
 
 func (l *lineage) try(layers []projection.Contribution, items ...projection.Item) (*projection.View, error) {
-	l.log.Append(items...)
-	v, err := projection.Assemble(l.t.Context(), &projection.Input{
-		Policy: &l.policy, Head: projection.NewHead(l.tok, l.system, l.tools), Layers: layers,
-		Log: l.log, Tail: l.tail, Epoch: l.epoch, Fresh: len(items) > 0,
-	})
-	if err == nil {
-		l.epoch = v.Epoch
-	}
-	return v, err
+	l.append(items...)
+	return l.prefix.Project(l.t.Context(), layers)
 }
 
 func (l *lineage) step(layers []projection.Contribution, items ...projection.Item) *projection.View {
@@ -58,7 +90,7 @@ func (l *lineage) step(layers []projection.Contribution, items ...projection.Ite
 func says(layer, text string) projection.Contribution {
 	c := projection.Contribution{Layer: layer, Budget: 100_000}
 	if text != "" {
-		c.Items = []projection.Item{projection.Text(projection.System, text)}
+		c.Texts = []projection.Passage{{Text: text}}
 	}
 	return c
 }
@@ -84,8 +116,8 @@ func check(t *testing.T, v *projection.View, want ...string) {
 
 func TestBandsInOrder(t *testing.T) {
 	l := newLineage(t)
-	l.system = []projection.Item{projection.Text(projection.System, "be kind")}
-	l.tail = []projection.Item{projection.Text(projection.Developer, "answer in JSON")}
+	l.System = []projection.Item{projection.Text(projection.System, "be kind")}
+	l.Tail = []projection.Item{projection.Text(projection.Developer, "answer in JSON")}
 	live := says("b", "now")
 	live.Placement = projection.Live
 	v := l.step([]projection.Contribution{says("a", "notes"), live}, user("hi"))
@@ -103,20 +135,32 @@ func TestBandsInOrder(t *testing.T) {
 	}
 }
 
-// TestEpochHoldsNothingElse: an epoch lives as long as its run. It does not hold
-// the one before it, nor what they were made from.
-func TestEpochHoldsNothingElse(t *testing.T) {
+// TestViewsAreLetGo: a prefix lives as long as its run. It holds the texts of its
+// last view, not those of all before.
+func TestViewsAreLetGo(t *testing.T) {
 	l := newLineage(t)
-	var before []weak.Pointer[projection.Epoch]
+	var before []weak.Pointer[projection.View]
 	for i := range 5 {
-		l.step([]projection.Contribution{says("notes", fmt.Sprint("note ", i))}, user("hello"), assistant("hi"))
-		before = append(before, weak.Make(l.epoch))
+		v := l.step([]projection.Contribution{says("notes", fmt.Sprint("note ", i))}, user("hello"), assistant("hi"))
+		before = append(before, weak.Make(v))
 	}
-	runtime.GC()
-	for i, p := range before[:4] {
+	heap := func() uint64 {
+		var s runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&s)
+		return s.HeapAlloc
+	}
+	was := heap()
+	for i, p := range before {
 		if p.Value() != nil {
-			t.Errorf("the epoch of step %d of 5 is still held", i+1)
+			t.Errorf("the view of step %d of 5 is still held", i+1)
 		}
+	}
+	for i := range 200 {
+		l.step([]projection.Contribution{says("notes", strings.Repeat(fmt.Sprint(i), 20_000))}, user("hello"), assistant("hi"))
+	}
+	if grown := int64(heap()) - int64(was); grown > 2<<20 {
+		t.Errorf("after 200 texts of 40 KB and more the prefix holds %d bytes", grown)
 	}
 	runtime.KeepAlive(l)
 }
@@ -140,7 +184,7 @@ func TestUpdates(t *testing.T) {
 	say := func(layers ...projection.Contribution) *projection.View {
 		turn++
 		v := l.step(layers, user(fmt.Sprint("u", turn)))
-		l.log.Append(assistant(fmt.Sprint("a", turn)))
+		l.append(assistant(fmt.Sprint("a", turn)))
 		return v
 	}
 	say(says("a", "one"), says("b", big))
@@ -209,7 +253,7 @@ func TestWhatCalmsDownIsAnchoredAgain(t *testing.T) {
 		var text string
 		var v *projection.View
 		turn := func() *projection.View {
-			l.log.Append(assistant(strings.Repeat("a", 100)))
+			l.append(assistant(strings.Repeat("a", 100)))
 			return l.step([]projection.Contribution{says("a", text)}, user(strings.Repeat("u", 100)))
 		}
 		for i := range changes {
@@ -241,12 +285,18 @@ func TestEpochOpens(t *testing.T) {
 		change     func(l *lineage, layers []projection.Contribution) []projection.Contribution
 	}{
 		{"nothing", "", nil},
+		{"another process", "", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
+			l.reframe()
+			return ls
+		}},
 		{"system", "system text or tools changed", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
-			l.system = []projection.Item{projection.Text(projection.System, "new")}
+			l.System = []projection.Item{projection.Text(projection.System, "new")}
+			l.reframe()
 			return ls
 		}},
 		{"tools", "system text or tools changed", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
-			l.tools = "search"
+			l.Tools = "search"
+			l.reframe()
 			return ls
 		}},
 		{"layers", "layers changed", func(_ *lineage, ls []projection.Contribution) []projection.Contribution {
@@ -257,25 +307,25 @@ func TestEpochOpens(t *testing.T) {
 			return ls
 		}},
 		{"cache miss", "the provider's cache missed", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
-			l.epoch = l.epoch.Observe(&zero, nil)
+			l.prefix.Observe(&zero, nil)
 			return ls
 		}},
 		{"cache hit", "", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
-			l.epoch = l.epoch.Observe(&some, nil)
+			l.prefix.Observe(&some, nil)
 			return ls
 		}},
 		{"no word on the cache", "", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
-			l.epoch = l.epoch.Observe(nil, nil)
+			l.prefix.Observe(nil, nil)
 			return ls
 		}},
 		{"over budget", "history is over its budget", func(l *lineage, ls []projection.Contribution) []projection.Contribution {
-			l.log.Append(assistant(strings.Repeat("x", 990)))
+			l.append(assistant(strings.Repeat("x", 990)))
 			return ls
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLineage(t)
-			l.policy = projection.Policy{Budget: 1000, Reserve: -1}
+			l.Policy = projection.Policy{Budget: 1000, Reserve: -1}
 			layers := []projection.Contribution{says("a", "one")}
 			for range 3 {
 				l.step(layers, user("u"))
@@ -292,29 +342,45 @@ func TestEpochOpens(t *testing.T) {
 
 func TestObserve(t *testing.T) {
 	zero, some := 0, 1
-	e := &projection.Epoch{Number: 1, Projections: 2}
-	if e.Observe(&zero, nil).Missed {
-		t.Error("a miss in the first two projections counts")
-	}
-	e.Projections = 3
-	for i, want := range []bool{true, true, false, false} {
-		if e = e.Observe(&zero, nil); e.Missed != want {
-			t.Errorf("miss %d in a row: asks for a new epoch: %v, want %v", i+1, e.Missed, want)
+	const missed = "the provider's cache missed"
+	l := newLineage(t)
+	// turn projects as often as no miss is believed, then once more, hears of the
+	// cache, and reports why the next view opened an epoch.
+	turn := func(quiet int, read, written *int) string {
+		for range quiet {
+			l.step(nil, user("u"))
+			l.prefix.Observe(&zero, nil)
 		}
-		next := *e
-		next.Missed = false // as the next epoch begins
-		e = &next
+		l.step(nil, user("u"))
+		l.prefix.Observe(read, written)
+		return l.step(nil, user("u")).Opened
 	}
-	if e = e.Observe(&some, nil); !e.Observe(&zero, nil).Missed {
-		t.Error("a hit does not end the silence")
+	l.append()
+	l.prefix.Observe(&zero, nil) // nothing was sent yet
+	if got := turn(1, nil, nil); got != "" {
+		t.Errorf("misses in the first two projections count: %q", got)
 	}
-	for _, written := range []int{0, 900} {
-		if got, want := e.Observe(&zero, &written).Missed, written == 0; got != want {
-			t.Errorf("nothing read and %d written: a miss %v, want %v", written, got, want)
+	for i, want := range []string{missed, missed, "", ""} {
+		if i > 0 {
+			l.step(nil, user("u")) // the second of the epoch
+		}
+		if got := turn(0, &zero, nil); got != want {
+			t.Errorf("miss %d in a row: opened %q, want %q", i+1, got, want)
 		}
 	}
-	if (*projection.Epoch)(nil).Observe(&zero, nil) != nil {
-		t.Error("no epoch became one")
+	turn(0, &some, nil)
+	if got := turn(0, &zero, nil); got != missed {
+		t.Errorf("after a hit: a miss opened %q", got)
+	}
+	l.step(nil, user("u"))
+	for _, written := range []int{900, 0} {
+		want := ""
+		if written == 0 {
+			want = missed
+		}
+		if got := turn(0, &zero, &written); got != want {
+			t.Errorf("nothing read and %d written: opened %q, want %q", written, got, want)
+		}
 	}
 }
 
@@ -344,19 +410,19 @@ func TestToolPairs(t *testing.T) {
 	})
 	t.Run("a cut does not part them", func(t *testing.T) {
 		l := newLineage(t)
-		l.policy = projection.Policy{Budget: 100, Reserve: -1}
-		l.log.Append(user("u1"), call("1", "f", strings.Repeat("x", 60)), result("1", strings.Repeat("r", 45)), assistant("a"))
+		l.Policy = projection.Policy{Budget: 100, Reserve: -1}
+		l.append(user("u1"), call("1", "f", strings.Repeat("x", 60)), result("1", strings.Repeat("r", 45)), assistant("a"))
 		check(t, l.step(nil, user("u2")), "history a", "history u2")
 	})
 }
 
 func TestCutInBlocks(t *testing.T) {
 	l := newLineage(t)
-	l.policy = projection.Policy{Budget: 10_000, Reserve: -1}
+	l.Policy = projection.Policy{Budget: 10_000, Reserve: -1}
 	cuts, turns := 0, 0
 	for i := range 200 {
 		v := l.step(nil, user(fmt.Sprintf("u%03d%s", i, strings.Repeat("u", 196))))
-		l.log.Append(assistant(strings.Repeat("a", 300)))
+		l.append(assistant(strings.Repeat("a", 300)))
 		if v.History.Cut {
 			cuts++
 			if first := show(v)[0]; !strings.HasPrefix(first, "history u") {
@@ -377,7 +443,7 @@ func TestCutInBlocks(t *testing.T) {
 
 func TestSlidingWindow(t *testing.T) {
 	l := newLineage(t)
-	l.policy = projection.Policy{Overflow: projection.SlidingWindow, Window: 6}
+	l.Policy = projection.Policy{Overflow: projection.SlidingWindow, Window: 6}
 	for i := range 20 {
 		v := l.step(nil, user(fmt.Sprint("u", i)))
 		if n := v.History.Items; n > 6 || i > 6 && n < 3 {
@@ -386,7 +452,7 @@ func TestSlidingWindow(t *testing.T) {
 		if lines := show(v); lines[len(lines)-1] != fmt.Sprint("history u", i) {
 			t.Errorf("turn %d ends with %q", i, lines[len(lines)-1])
 		}
-		l.log.Append(assistant(fmt.Sprint("a", i)))
+		l.append(assistant(fmt.Sprint("a", i)))
 	}
 }
 
@@ -394,7 +460,7 @@ func TestSummarize(t *testing.T) {
 	var asked [][]string
 	var fail error
 	l := newLineage(t)
-	l.policy = projection.Policy{
+	l.Policy = projection.Policy{
 		Budget: 1000, Reserve: -1, Overflow: projection.Summarize,
 		Summarize: func(_ context.Context, items []projection.Item, limit int) (string, error) {
 			var heard []string
@@ -441,13 +507,14 @@ func TestRequiredLayers(t *testing.T) {
 	canon := says("canon", strings.Repeat("c", 500))
 	canon.Required, canon.Budget = true, 10
 	l := newLineage(t)
-	l.policy = projection.Policy{Budget: 600, Reserve: -1}
+	l.Policy = projection.Policy{Budget: 600, Reserve: -1}
 	v := l.step([]projection.Contribution{says("a", strings.Repeat("a", 300)), canon}, user("hi"))
 	check(t, v, "anchor <canon>~"+strings.Repeat("c", 500)+"~</canon>", "history hi")
 	if v.Layers[0].Skipped != 1 {
 		t.Errorf("the layer that did not fit is reported as %+v", v.Layers[0])
 	}
-	l.policy.Budget = 400
+	l.Policy.Budget = 400
+	l.reframe()
 	_, err := l.try([]projection.Contribution{canon}, user("hello"))
 	var over *projection.BudgetError
 	if !errors.As(err, &over) || !errors.Is(err, projection.ErrBudget) || over.Required != 517 || over.User != 5 {
@@ -458,7 +525,7 @@ func TestRequiredLayers(t *testing.T) {
 func TestOutputOverItsBudget(t *testing.T) {
 	c := projection.Contribution{Layer: "a", Budget: 60}
 	for i := range 4 {
-		c.Items = append(c.Items, projection.Text(projection.System, fmt.Sprintf("item %02d", i)))
+		c.Texts = append(c.Texts, projection.Passage{Text: fmt.Sprintf("item %02d", i)})
 	}
 	l := newLineage(t)
 	v := l.step([]projection.Contribution{c}, user("hi"))
@@ -476,7 +543,7 @@ func TestOutputOverItsBudget(t *testing.T) {
 
 func TestNewestExchangeIsShortened(t *testing.T) {
 	l := newLineage(t)
-	l.policy = projection.Policy{Budget: 300, Reserve: -1}
+	l.Policy = projection.Policy{Budget: 300, Reserve: -1}
 	v := l.step(nil, user("read both"), projection.Call("1", "read", "a"), projection.Call("2", "read", "b"),
 		projection.Result("1", strings.Repeat("1", 5000)), projection.Result("2", strings.Repeat("2", 100)))
 	lines := show(v)
@@ -514,7 +581,7 @@ func TestNewestExchangeWithMessages(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLineage(t)
-			l.policy = projection.Policy{Budget: 300, Reserve: -1}
+			l.Policy = projection.Policy{Budget: 300, Reserve: -1}
 			l.step(nil, user("old"))
 			l.step(nil, assistant("older"), call)
 			v := l.step(nil, c.items...)
@@ -543,7 +610,7 @@ func TestNewestExchangeWithMessages(t *testing.T) {
 // shown.
 func TestAnsweredExchangeIsHistory(t *testing.T) {
 	l := newLineage(t)
-	l.policy = projection.Policy{Budget: 300, Reserve: -1}
+	l.Policy = projection.Policy{Budget: 300, Reserve: -1}
 	l.step(nil, user("old"))
 	l.step(nil, projection.Call("1", "read", "{}"), projection.Result("1", strings.Repeat("x", 2000)))
 	v := l.step(nil, assistant("read it"), user("thanks"))
@@ -562,7 +629,7 @@ func TestShown(t *testing.T) {
 		}},
 	} {
 		l := newLineage(t)
-		l.policy, l.tail = policy, []projection.Item{user("the end")}
+		l.Policy, l.Tail = policy, []projection.Item{user("the end")}
 		layers := []projection.Contribution{says("a", strings.Repeat("n", 100)), says("b", strings.Repeat("m", 50))}
 		layers[1].Placement = projection.Live
 		cuts := 0
@@ -571,25 +638,16 @@ func TestShown(t *testing.T) {
 			if i%5 == 4 { // an exchange that pushes the question out
 				items = append(items, projection.Call("1", "f", "{}"), projection.Result("1", strings.Repeat("r", i*10)))
 			}
-			l.log.Append(items...)
-			head := projection.NewHead(l.tok, l.system, l.tools)
-			in := &projection.Input{
-				Policy: &l.policy, Head: head, Layers: layers, Log: l.log, Tail: l.tail, Epoch: l.epoch, Fresh: true,
-			}
-			from, told := projection.Shown(in)
-			in.From = from
-			v, err := projection.Assemble(t.Context(), in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.epoch = v.Epoch
-			if i > 0 && (v.History.From != from || v.History.Items != len(told)) {
-				t.Errorf("%s, step %d (%q): told %d items from %d, shown %d from %d", policy.Overflow, i, v.Opened, len(told), from, v.History.Items, v.History.From)
+			l.append(items...)
+			told := l.prefix.Shown(layers)
+			v := l.step(layers)
+			if i > 0 && (v.History.Items != len(told) || !told[len(told)-1].Equal(&items[len(items)-1])) {
+				t.Errorf("%s, step %d (%q): told %d items, shown %d", policy.Overflow, i, v.Opened, len(told), v.History.Items)
 			}
 			if v.History.Cut {
 				cuts++
 			}
-			l.log.Append(assistant(strings.Repeat("a", i%11*10)))
+			l.append(assistant(strings.Repeat("a", i%11*10)))
 		}
 		if cuts < 5 {
 			t.Errorf("%s: %d cuts", policy.Overflow, cuts)
@@ -599,29 +657,31 @@ func TestShown(t *testing.T) {
 
 func TestNoAnchors(t *testing.T) {
 	l := newLineage(t)
-	l.policy.NoAnchors = true
+	l.Policy.NoAnchors = true
 	check(t, l.step([]projection.Contribution{says("a", "notes")}, user("hi")), "history hi", "live <a>~notes~</a>")
 }
 
-func BenchmarkAssemble(b *testing.B) {
+func BenchmarkProject(b *testing.B) {
 	for _, n := range []int{200, 5000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			tok := projection.Estimate{}
-			log := projection.NewLog(tok)
-			for range n / 2 {
-				log.Append(user(strings.Repeat("u", 400)), assistant(strings.Repeat("a", 400)))
+			f, err := projection.NewFrame(nil)
+			if err != nil {
+				b.Fatal(err)
 			}
-			in := &projection.Input{Policy: &projection.Policy{}, Head: projection.NewHead(tok, nil, ""), Log: log, Fresh: true}
+			prefix := f.NewPrefix(0)
+			for range n / 2 {
+				prefix.Append(user(strings.Repeat("u", 400)), assistant(strings.Repeat("a", 400)))
+			}
+			var layers []projection.Contribution
 			for i := range 5 {
-				in.Layers = append(in.Layers, says(fmt.Sprint("l", i), strings.Repeat("x", 1200)))
+				layers = append(layers, says(fmt.Sprint("l", i), strings.Repeat("x", 1200)))
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				v, err := projection.Assemble(b.Context(), in)
-				if err != nil {
+				prefix.Append(user("u"))
+				if _, err := prefix.Project(b.Context(), layers); err != nil {
 					b.Fatal(err)
 				}
-				in.Epoch = v.Epoch
 			}
 		})
 	}
@@ -629,11 +689,11 @@ func BenchmarkAssemble(b *testing.B) {
 
 func TestCutKeepsTheWholeExchange(t *testing.T) {
 	l := newLineage(t)
-	l.policy = projection.Policy{Budget: 2000, Reserve: -1}
+	l.Policy = projection.Policy{Budget: 2000, Reserve: -1}
 	for i := range 12 {
-		l.log.Append(user(fmt.Sprintf("u%02d%s", i, strings.Repeat(".", 96))))
+		l.append(user(fmt.Sprintf("u%02d%s", i, strings.Repeat(".", 96))))
 	}
-	l.log.Append(user("compare"), projection.Call("1", "compare", "{}"), projection.Result("1", strings.Repeat("r", 1600)))
+	l.append(user("compare"), projection.Call("1", "compare", "{}"), projection.Result("1", strings.Repeat("r", 1600)))
 	v := l.step(nil, user("and now"))
 	if !v.History.Cut || v.History.Unpaired > 0 || 2*v.History.Tokens < v.History.Budget {
 		t.Errorf("history %+v", v.History)

@@ -15,19 +15,19 @@ func (p *Policy) prices(turns int) prices {
 // publish says whether an update is billed less when it is published once and
 // carried in history than when it is sent again every turn. Carried, it costs
 // uncached once and cached for the horizon, at every change.
-func (p prices) publish(t *Track) bool {
-	return t.Samples >= enoughSamples && p.carry(t) < p.uncached
+func (p prices) publish(t *track) bool {
+	return t.samples >= enoughSamples && p.carry(t) < p.uncached
 }
 
 // carry is what a published token costs per turn.
-func (p prices) carry(t *Track) float64 {
+func (p prices) carry(t *track) float64 {
 	return t.churn() * (p.uncached + p.cached*p.horizon)
 }
 
 // live says whether an automatic layer belongs after history: resending it
 // every turn is billed less than holding it still and publishing its changes.
-func (p prices) live(t *Track) bool {
-	return t.Samples >= enoughSamples && p.uncached < p.cached+p.carry(t)
+func (p prices) live(t *track) bool {
+	return t.samples >= enoughSamples && p.uncached < p.cached+p.carry(t)
 }
 
 // bill is what a course of action costs: this view, and each one after it.
@@ -38,7 +38,7 @@ func (b bill) over(turns float64) float64 { return b.now + turns*b.turn }
 // cheaperAnew says whether opening an epoch now is billed less, over the
 // horizon, than this view of the present one, which has total tokens.
 func (a *assembly) cheaperAnew(h *history, total, anchorSize int) bool {
-	if !a.Fresh || !a.worn(h) {
+	if !a.fresh || !a.worn(h) {
 		return false
 	}
 	return a.billAnew(h).over(a.price.horizon) < a.billOn(h, total, anchorSize).over(a.price.horizon)
@@ -49,7 +49,7 @@ func (a *assembly) cheaperAnew(h *history, total, anchorSize int) bool {
 func (a *assembly) worn(h *history) bool {
 	for i := range a.tracks {
 		t := &a.tracks[i]
-		if t.Live != a.placeLive(i, a.price.live(t)) || !t.Live && !sameText(t.Pinned.Items, t.Last.Items) {
+		if t.live != a.placeLive(i, a.price.live(t)) || !t.live && !t.pinned.reads(t.last) {
 			return true
 		}
 	}
@@ -58,13 +58,13 @@ func (a *assembly) worn(h *history) bool {
 
 // billOn is the bill of going on.
 func (a *assembly) billOn(h *history, total, anchorSize int) bill {
-	p, cached := a.price, a.Epoch.StableTokens
+	p, cached := a.price, a.prev.stableTokens
 	b := bill{
 		now:  p.uncached*float64(total-cached) + p.cached*float64(cached),
-		turn: p.cached * float64(a.Head.size+anchorSize+h.tokens+h.published),
+		turn: p.cached * float64(a.frame.systemSize+anchorSize+h.tokens+h.published),
 	}
 	for i := range a.tracks {
-		resent := a.tracks[i].Live || a.view.Layers[i].Update == "sent"
+		resent := a.tracks[i].live || a.view.Layers[i].Update == "sent"
 		b.turn += p.changes(&a.tracks[i], resent)
 	}
 	return b
@@ -75,33 +75,33 @@ func (a *assembly) billOn(h *history, total, anchorSize int) bill {
 // cached.
 func (a *assembly) billAnew(h *history) bill {
 	p := a.price
-	prefix, live := a.Head.size+h.tokens, 0
-	cached, unbroken := a.Head.size, true
+	prefix, live := a.frame.systemSize+h.tokens, 0
+	cached, unbroken := a.frame.systemSize, true
 	var b bill
 	for i := range a.tracks {
 		t := &a.tracks[i]
 		toLive := a.placeLive(i, p.live(t))
 		b.turn += p.changes(t, toLive)
 		if toLive {
-			live += t.Last.Size
-			unbroken = unbroken && len(t.Pinned.Items) == 0
+			live += t.size
+			unbroken = unbroken && len(t.pinned.items) == 0
 			continue
 		}
-		prefix += t.Last.Size
-		if unbroken = unbroken && sameText(t.Pinned.Items, t.Last.Items); unbroken {
-			cached += t.Pinned.Size
+		prefix += t.size
+		if unbroken = unbroken && t.pinned.reads(t.last); unbroken {
+			cached += t.pinned.size
 		}
 	}
 	b.turn += p.cached * float64(prefix)
-	b.now = p.uncached*float64(prefix+live+a.tail-cached) + p.cached*float64(cached)
+	b.now = p.uncached*float64(prefix+live+a.frame.tailSize-cached) + p.cached*float64(cached)
 	return b
 }
 
 // changes is what keeping the model up to date on a layer costs per turn: all
 // of it if it is sent every turn, else the changes, by the cheaper way.
-func (p prices) changes(t *Track, resent bool) float64 {
+func (p prices) changes(t *track, resent bool) float64 {
 	if resent {
-		return p.uncached * float64(t.Last.Size)
+		return p.uncached * float64(t.size)
 	}
-	return min(p.carry(t), p.uncached) * float64(t.Last.Size)
+	return min(p.carry(t), p.uncached) * float64(t.size)
 }

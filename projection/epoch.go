@@ -2,79 +2,99 @@ package projection
 
 import "math/bits"
 
-// Epoch is a run of projections of one lineage with one stable prefix. It is a
-// value that [Assemble] takes and returns changed; nobody else changes it.
-// From, the positions in Ledger, Hidden, Pin and Shown are log indexes, which
-// the owner of the log translates when it stores an epoch.
-type Epoch struct {
-	Number       int         // 1 is the lineage's first
-	Projections  int         // in this epoch
-	Turns        int         // projections with new items, in the whole lineage
-	Head         string      // digest of system items and tools
-	From         int         // first item of the contiguous history
-	Summary      *Item       // stands for the log before From
-	Tracks       []Track     // per layer, in slot order
-	Ledger       []Published // updates that became part of history, in log order
-	Hidden       []int       // tool items without their other half, left out of the last view
-	Pin          int         // newest user message where it stands before From; -1 otherwise
-	Shown        int         // length of the log at the last projection
-	Stable       int         // items in the last view's stable prefix
-	StableTokens int
-	Tokens       int  // of the last view
-	Missed       bool // the provider reported a cache miss: open anew
-	Misses       int  // in a row; at three nobody asks any more
+// epoch is a run of projections of one lineage with one stable prefix. It is a
+// value: what changes it makes another. Positions are indexes of the log.
+type epoch struct {
+	number       int         // 1 is the lineage's first
+	projections  int         // in this epoch
+	turns        int         // projections with new items, in the whole lineage
+	frame        string      // digest of the frame
+	from         int         // first item of the contiguous history
+	summary      *Item       // stands for the log before from
+	tracks       []track     // per layer, in slot order
+	ledger       []published // updates that became part of history, in log order
+	hidden       []int       // tool items without their other half, left out of the last view
+	pin          int         // newest user message where it stands before from; -1 otherwise
+	shown        int         // end of the log at the last projection
+	stable       int         // items in the last view's stable prefix
+	stableTokens int
+	tokens       int  // of the last view
+	missed       bool // the provider reported a cache miss: open anew
+	misses       int  // in a row; at three nobody asks any more
+	lost         bool // the log has dropped items of its history: open anew
 
-	anchors []Item // of all tracks, in order; rebuilt when nil
+	anchors []Item // of all tracks, in order; nil in an epoch that was restored
 }
 
-// Track is what a lineage knows of one layer's output.
-type Track struct {
-	Layer   string
-	Live    bool   // placed live in this epoch
-	Changed uint64 // a bit per sample, the newest lowest
-	Samples int    // projections that were compared with the one before, at most 64
-	Sum     uint32 // of the latest output; all of it that must be stored
-	Last    Output // the latest output
-	Pinned  Output // what stands in the anchor band
-	Told    Output // what the stable prefix says: Pinned, or what was published since
+// track is what a lineage knows of one layer's output.
+type track struct {
+	layer   string
+	live    bool    // placed live in this epoch
+	changed uint64  // a bit per sample, the newest lowest
+	samples int     // projections that were compared with the one before, at most 64
+	sum     uint32  // of the latest output
+	size    int     // of the latest output, in tokens
+	last    *output // the latest output; what was told, in an epoch that was restored
+	pinned  *output // what stands in the anchor band
+	told    *output // what the stable prefix says: pinned, or what was published since
 }
 
-// Published is an update that became part of history.
-type Published struct {
-	At   int // it stands before the log item with this index
-	Item Item
-	Size int
+// published is an update that became part of history.
+type published struct {
+	at   int // it stands before the log item with this index
+	item Item
+	size int
 }
 
-// Observe returns the epoch with what the provider said of its cache after the
-// first round of a turn: the prompt tokens that it read from the cache and those
-// that it wrote to it, nil if it said nothing. A miss opens a new epoch, unless
-// the epoch had no more than two projections, or three misses in a row show that
-// asking is no use. To have read nothing and written something is no miss: the
-// entry had expired, and the prefix that was sent is in the cache again.
-func (e *Epoch) Observe(cacheRead, cacheWrite *int) *Epoch {
+// observe returns the epoch with what the provider said of its cache.
+func (e *epoch) observe(cacheRead, cacheWrite *int) *epoch {
 	if e == nil || cacheRead == nil {
 		return e
 	}
-	if *cacheRead == 0 && (e.Projections <= 2 || cacheWrite != nil && *cacheWrite > 0) {
+	if *cacheRead == 0 && (e.projections <= 2 || cacheWrite != nil && *cacheWrite > 0) {
 		return e
 	}
 	next := *e
 	switch {
 	case *cacheRead > 0:
-		next.Misses = 0
-	case next.Misses < 3:
-		next.Misses++
-		next.Missed = next.Misses < 3
+		next.misses = 0
+	case next.misses < 3:
+		next.misses++
+		next.missed = next.misses < 3
 	}
 	return &next
 }
 
+// without returns the epoch as the log leaves it that has dropped the items before
+// an index, all but the user message with an index.
+func (e *epoch) without(to, user int) *epoch {
+	if e == nil || e.from >= to && (e.pin < 0 || e.pin >= to || e.pin == user) {
+		return e
+	}
+	next := *e
+	next.lost, next.from, next.shown, next.pin = true, max(e.from, to), max(e.shown, to), -1
+	next.summary, next.ledger, next.hidden = nil, nil, nil
+	return &next
+}
+
+// track finds the track of a layer, first where it is expected.
+func (e *epoch) track(i int, layer string) *track {
+	if i < len(e.tracks) && e.tracks[i].layer == layer {
+		return &e.tracks[i]
+	}
+	for i := range e.tracks {
+		if e.tracks[i].layer == layer {
+			return &e.tracks[i]
+		}
+	}
+	return nil
+}
+
 // anchorItems returns the anchor band.
-func (e *Epoch) anchorItems() []Item {
+func (e *epoch) anchorItems() []Item {
 	if e.anchors == nil {
-		for i := range e.Tracks {
-			e.anchors = append(e.anchors, e.Tracks[i].Pinned.Items...)
+		for i := range e.tracks {
+			e.anchors = append(e.anchors, e.tracks[i].pinned.items...)
 		}
 	}
 	return e.anchors
@@ -95,16 +115,16 @@ const newestSamples = 12
 // samples it is drawn towards one half (the rule of succession). A layer that has
 // become calm, or restless, is judged by its newest samples alone: they are off
 // what all of them make likely by more than three standard deviations.
-func (t *Track) churn() float64 {
-	changed, n := float64(bits.OnesCount64(t.Changed)), float64(t.Samples)
-	if t.Samples < enoughSamples {
+func (t *track) churn() float64 {
+	changed, n := float64(bits.OnesCount64(t.changed)), float64(t.samples)
+	if t.samples < enoughSamples {
 		return (changed + 1) / (n + 2)
 	}
 	churn := changed / n
-	if t.Samples <= newestSamples {
+	if t.samples <= newestSamples {
 		return churn
 	}
-	newest := float64(bits.OnesCount64(t.Changed & (1<<newestSamples - 1)))
+	newest := float64(bits.OnesCount64(t.changed & (1<<newestSamples - 1)))
 	if off := newest - newestSamples*churn; off*off > 9*newestSamples*churn*(1-churn) {
 		return newest / newestSamples
 	}
@@ -113,26 +133,26 @@ func (t *Track) churn() float64 {
 
 // says returns the tokens of what the layer says in the stable prefix, and of
 // what it said there before and took back.
-func (t *Track) says(ledger []Published) (now, before int) {
-	now = t.Pinned.Size
+func (t *track) says(ledger []published) (now, before int) {
+	now = t.pinned.size
 	for i := range ledger {
 		p := &ledger[i]
-		if p.Item.Layer != t.Layer {
+		if p.item.Layer != t.layer {
 			continue
 		}
-		if p.Item.Action != Add {
+		if p.item.Action != Add {
 			now, before = 0, add(before, now)
 		}
-		now = add(now, p.Size)
+		now = add(now, p.size)
 	}
 	return now, before
 }
 
 // sample records whether the output changed.
-func (t *Track) sample(changed bool) {
-	t.Changed <<= 1
+func (t *track) sample(changed bool) {
+	t.changed <<= 1
 	if changed {
-		t.Changed |= 1
+		t.changed |= 1
 	}
-	t.Samples = min(t.Samples+1, 64)
+	t.samples = min(t.samples+1, 64)
 }

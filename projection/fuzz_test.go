@@ -153,56 +153,69 @@ func FuzzAssemble(f *testing.F) {
 				layers[i].Delta = func(_, now string) (string, bool) { return now[:min(3, len(now))], true }
 			}
 		}
-		head := projection.NewHead(tok, system, "")
-		log := projection.NewLog(tok)
-		var epoch *projection.Epoch
+		frame, err := projection.NewFrame(&projection.FrameOptions{Policy: policy, Tokenizer: tok, System: system, Tail: tail})
+		if err != nil {
+			t.Fatal(err)
+		}
+		prefix := frame.NewPrefix(p.next(3))
 		var stable []byte
 		for range 4 + p.next(40) {
-			fresh := 0
 			for range p.next(5) {
-				log.Append(p.item())
-				fresh++
+				prefix.Append(p.item())
 			}
-			alloc, err := projection.Allocate(policy.Cap(), head.Size(), 0, budgets)
+			alloc, err := frame.Allocate(budgets)
 			if err != nil {
 				t.Fatal(err)
 			}
+			failed := false
 			for i := range layers {
 				layers[i].Budget = alloc.Layers[i]
 				layers[i].Failed = p.next(9) == 8
+				failed = failed || layers[i].Failed
 				if p.next(3) == 0 {
-					layers[i].Items = nil
+					layers[i].Texts = nil
 					for range p.next(4) {
-						layers[i].Items = append(layers[i].Items, projection.Text(projection.User, p.text()))
+						layers[i].Texts = append(layers[i].Texts, projection.Passage{Text: p.text()})
 					}
 				}
 			}
-			in := &projection.Input{Policy: &policy, Head: head, Layers: layers, Log: log, Tail: tail, Epoch: epoch, Fresh: fresh > 0}
-			if p.next(3) > 0 {
-				in.From, _ = projection.Shown(in)
+			again, err := restored(frame, prefix)
+			if err != nil {
+				t.Fatal(err)
 			}
-			v, err := projection.Assemble(t.Context(), in)
+			if p.next(3) > 0 {
+				before := prefix.Shown(layers)
+				if after := again.Shown(layers); !slices.EqualFunc(before, after, func(a, b projection.Item) bool { return a.Equal(&b) }) {
+					t.Fatalf("a restored prefix will show %d items, it was to be %d", len(after), len(before))
+				}
+			}
+			v, err := prefix.Project(t.Context(), layers)
 			if err != nil {
 				if !errors.Is(err, projection.ErrBudget) {
 					t.Fatal(err)
 				}
 				continue
 			}
-			again, err := projection.Assemble(t.Context(), in)
-			if err != nil {
-				t.Fatal(err)
+			if !failed { // what a layer that fails last said is not stored
+				w, err := again.Project(t.Context(), layers)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(v.AppendText(nil), w.AppendText(nil)) || v.Opened != w.Opened {
+					t.Fatalf("a restored prefix gave another view: opened %q, not %q\n%.3000s", w.Opened, v.Opened, cmp.Diff(show(v), show(w)))
+				}
 			}
-			if !bytes.Equal(v.AppendText(nil), again.AppendText(nil)) {
-				t.Fatal("the same input gave another view")
-			}
-			if v.Opened != "" && v.History.From < in.From {
-				t.Fatalf("history begins at %d, it was to begin at %d", v.History.From, in.From)
-			}
-			stable = checkView(t, v, tok, log, stable)
-			epoch = v.Epoch
+			stable = checkView(t, v, tok, prefix, stable)
 			if p.next(12) == 11 {
 				zero := p.next(2)
-				epoch = epoch.Observe(&zero, nil)
+				prefix.Observe(&zero, nil)
+			}
+			switch p.next(8) {
+			case 6:
+				to, _ := prefix.Spare()
+				prefix.Drop(to, true)
+			case 7: // as who forgets more than that
+				prefix.Drop(max(prefix.First(), prefix.Len()-p.next(6)), false)
 			}
 		}
 	})
@@ -210,17 +223,17 @@ func FuzzAssemble(f *testing.F) {
 
 // checkView checks one view against the promises of the package, and returns
 // the bytes of its stable prefix.
-func checkView(t *testing.T, v *projection.View, tok projection.Tokenizer, log *projection.Log, stable []byte) []byte {
+func checkView(t *testing.T, v *projection.View, tok projection.Tokenizer, prefix *projection.Prefix, stable []byte) []byte {
 	t.Helper()
 	total, n := 0, 0
 	calls, results := map[string]int{}, map[string]int{}
-	var text, prefix []byte
+	var text, held []byte
 	newest := false
 	for _, it := range v.All() {
 		total += projection.Size(tok, it)
 		text = it.AppendText(text)
 		if n++; n == v.Stable {
-			prefix = bytes.Clone(text)
+			held = bytes.Clone(text)
 		}
 		switch it.Kind {
 		case projection.ToolCall:
@@ -231,7 +244,7 @@ func checkView(t *testing.T, v *projection.View, tok projection.Tokenizer, log *
 				t.Fatalf("result %q without its call before it", it.CallID)
 			}
 		case projection.Message:
-			newest = newest || it.Role == projection.User && it.Layer == "" && it.Text() == log.Query()
+			newest = newest || it.Role == projection.User && it.Layer == "" && it.Text() == prefix.Query()
 		}
 	}
 	switch {
@@ -249,23 +262,23 @@ func checkView(t *testing.T, v *projection.View, tok projection.Tokenizer, log *
 		t.Fatalf("inside an epoch the stable prefix changed at byte %d:\n%.200q\n%.200q", i, stable[i:], text[i:])
 	case v.Stable > n || len(v.Breakpoints) > 4:
 		t.Fatalf("stable %d of %d items, breakpoints %v", v.Stable, n, v.Breakpoints)
-	case !shows(newestExchange(log), results):
-		t.Fatalf("the newest tool exchange %v is not in the view", newestExchange(log))
-	case log.Query() != "" && !newest:
+	case !shows(newestExchange(prefix), results):
+		t.Fatalf("the newest tool exchange %v is not in the view", newestExchange(prefix))
+	case prefix.Query() != "" && !newest:
 		t.Fatal("the newest user message is not in the view")
 	}
 	if v.History.Tokens > v.History.Budget {
 		t.Fatalf("history has %d tokens, its budget is %d", v.History.Tokens, v.History.Budget)
 	}
-	return prefix
+	return held
 }
 
 // newestExchange returns the ids of the calls that the model made last and that were
 // answered since.
-func newestExchange(log *projection.Log) []string {
+func newestExchange(prefix *projection.Prefix) []string {
 	var answered, ids []string
 	calls := false
-	for _, it := range slices.Backward(log.Slice(0, log.Len())) {
+	for _, it := range slices.Backward(prefix.Items(prefix.First(), prefix.Len())) {
 		switch {
 		case it.Kind == projection.ToolCall && slices.Contains(answered, it.CallID) && !slices.Contains(ids, it.CallID):
 			ids, calls = append(ids, it.CallID), true
@@ -282,4 +295,50 @@ func newestExchange(log *projection.Log) []string {
 
 func shows(ids []string, results map[string]int) bool {
 	return !slices.ContainsFunc(ids, func(id string) bool { return results[id] == 0 })
+}
+
+// FuzzRestore gives Restore states that nobody wrote: it takes them or not, and the
+// prefix can be used.
+func FuzzRestore(f *testing.F) {
+	frame, err := projection.NewFrame(&projection.FrameOptions{Policy: projection.Policy{Budget: 400, Reserve: -1}, Tokenizer: oddTokenizer(7)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	layers := []projection.Contribution{says("a", "one"), says("b", "two")}
+	texts := []projection.Item{projection.Text(projection.System, "<a>\none\n</a>"), {}, user("x")}
+	grown := func() *projection.Prefix {
+		p := frame.NewPrefix(3)
+		for i := range 9 {
+			p.Append(user(fmt.Sprint("u", i)), projection.Call("c", "f", "{}"), projection.Result("c", "r"), assistant(strings.Repeat("a", 60)))
+		}
+		return p
+	}
+	p := grown()
+	for i := range 4 {
+		layers[0] = says("a", fmt.Sprint("one ", i))
+		if _, err := p.Project(f.Context(), layers); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(p.AppendState(nil, func(*projection.Item, int) int { return i % 3 }))
+		p.Append(user("more"), projection.Call("d", "f", "{}"))
+	}
+	f.Fuzz(func(t *testing.T, state []byte) {
+		p := grown()
+		if err := p.Restore(state, texts, &texts[2]); err != nil && !errors.Is(err, projection.ErrState) {
+			t.Fatal(err)
+		}
+		p.Append(user("hello"))
+		p.Shown(layers)
+		v, err := p.Project(t.Context(), layers)
+		if err != nil {
+			if !errors.Is(err, projection.ErrBudget) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if v.Len() == 0 {
+			t.Error("the view is empty")
+		}
+		p.AppendState(nil, func(*projection.Item, int) int { return 0 })
+	})
 }

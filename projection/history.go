@@ -8,7 +8,7 @@ type history struct {
 	from    int
 	pin     int // newest user message where it stands before from; -1 otherwise
 	summary *Item
-	ledger  []Published
+	ledger  []published
 	hidden  []int        // log indexes from from on that are left out, ascending
 	short   map[int]Item // tool results that were shortened, by log index
 	saved   int          // tokens that the shortening saved
@@ -21,31 +21,31 @@ type history struct {
 
 // measure fills in tokens, published and items.
 func (h *history) measure(a *assembly) {
-	n := a.Log.Len()
+	n := a.log.end()
 	h.items = n - h.from - len(h.hidden)
-	h.tokens = a.Log.Size(h.from, n) - h.saved
+	h.tokens = a.log.size(h.from, n) - h.saved
 	for _, i := range h.hidden {
-		h.tokens -= a.Log.Size(i, i+1)
+		h.tokens -= a.log.size(i, i+1)
 	}
 	h.published = 0
 	for i := range h.ledger {
-		h.published = add(h.published, h.ledger[i].Size)
+		h.published = add(h.published, h.ledger[i].size)
 	}
 	if h.summary != nil {
-		h.tokens = add(h.tokens, Size(a.tok, h.summary))
+		h.tokens = add(h.tokens, Size(a.frame.tok, h.summary))
 	}
 	if h.pin >= 0 {
-		h.tokens = add(h.tokens, a.Log.Size(h.pin, h.pin+1))
+		h.tokens = add(h.tokens, a.log.size(h.pin, h.pin+1))
 		h.items++
 	}
 }
 
 // segments appends the history band to segs. The log is shared, not copied.
-func (h *history) segments(segs []Segment, log *Log) []Segment {
+func (h *history) segments(segs []Segment, l *log) []Segment {
 	own := func(it Item) { segs = append(segs, Segment{BandHistory, []Item{it}, nil, -1}) }
 	stretch := func(i, j int) {
 		if i < j {
-			segs = append(segs, Segment{BandHistory, log.Slice(i, j), nil, i})
+			segs = append(segs, Segment{BandHistory, l.slice(i, j), nil, i})
 		}
 	}
 	if h.summary != nil {
@@ -57,10 +57,10 @@ func (h *history) segments(segs []Segment, log *Log) []Segment {
 	at := h.from
 	ledger := h.ledger
 	upTo := func(i int) {
-		for len(ledger) > 0 && ledger[0].At <= i {
-			stretch(at, max(at, ledger[0].At))
-			at = max(at, ledger[0].At)
-			own(ledger[0].Item)
+		for len(ledger) > 0 && ledger[0].at <= i {
+			stretch(at, max(at, ledger[0].at))
+			at = max(at, ledger[0].at)
+			own(ledger[0].item)
 			ledger = ledger[1:]
 		}
 		stretch(at, i)
@@ -76,7 +76,7 @@ func (h *history) segments(segs []Segment, log *Log) []Segment {
 		}
 		at = i + 1
 	}
-	upTo(log.Len())
+	upTo(l.end())
 	return segs
 }
 
@@ -96,12 +96,12 @@ func (h *history) breaks() []int {
 
 // overWindow returns where history must begin for the sliding window: at most
 // window items, at least half of that, at a user message if there is one.
-func overWindow(log *Log, from, window int) int {
-	n := log.Len()
+func overWindow(l *log, from, window int) int {
+	n := l.end()
 	if n-from <= window {
 		return from
 	}
-	if u := log.userAtMost(n - (window+1)/2); u >= n-window {
+	if u := l.userAtMost(n - (window+1)/2); u >= n-window {
 		return u
 	}
 	return n - window
@@ -111,14 +111,14 @@ func overWindow(log *Log, from, window int) int {
 // half of the budget kept, so that several turns fit again, at a user message
 // if one stands in the right place. last is the newest place allowed; fits says
 // whether history that begins at i fits.
-func cutAt(log *Log, from, last, budget int, fits func(i int) bool) int {
-	n := log.Len()
+func cutAt(l *log, from, last, budget int, fits func(i int) bool) int {
+	n := l.end()
 	// half is the last index from which at least half of the budget is kept.
-	half := from + sort.Search(last-from+1, func(k int) bool { return 2*log.Size(from+k, n) < budget }) - 1
+	half := from + sort.Search(last-from+1, func(k int) bool { return 2*l.size(from+k, n) < budget }) - 1
 	if half = max(half, from); half < n {
-		half = max(log.exchangeAt(half), from) // a call is not parted from its result
+		half = max(l.exchangeAt(half), from) // a call is not parted from its result
 	}
-	if u := log.userAtMost(half); u > from && 4*log.Size(u, n) <= 3*budget && fits(u) {
+	if u := l.userAtMost(half); u > from && 4*l.size(u, n) <= 3*budget && fits(u) {
 		return u
 	}
 	if half > from && fits(half) {
@@ -134,5 +134,5 @@ func (a *assembly) dropped(from, to int, summary *Item) []Item {
 	if summary != nil {
 		items = append(items, *summary)
 	}
-	return append(items, a.Log.Slice(from, to)...)
+	return append(items, a.log.slice(from, to)...)
 }

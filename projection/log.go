@@ -6,63 +6,60 @@ import (
 	"sort"
 )
 
-// Log is the append-only sequence of items that a lineage has seen, with the
-// size of each. Appending is not safe for concurrent use; views taken from a
-// log share its items and stay valid while it grows.
-type Log struct {
+// log is the append-only sequence of items that a lineage has seen, with the size
+// of each. An index is the number of an item in the whole conversation, so that it
+// stays what it is when the log drops its oldest items. Views share the items and
+// stay valid while the log grows.
+type log struct {
 	tok   Tokenizer
+	first int // index of items[0]: so many came before
 	items []Item
-	sums  []int // sums[i] is the size of items[:i]
+	sums  []int // sums[k] is the size of items[:k]
 	mate  []int // index of the item's other half, -1 if it has none (tool calls and results)
 	open  map[string]int
-	users []int // indexes of user messages
+	users []int // indexes of user messages, of those before first the newest at most
 
-	earlier int // items before the first
+	older     Item // the user message before first, if users has one
+	olderSize int
 }
 
-// NewLog returns an empty log whose items are measured by t.
-func NewLog(t Tokenizer) *Log {
-	return &Log{tok: t, sums: []int{0}, open: make(map[string]int)}
+func newLog(t Tokenizer, first int) log {
+	return log{tok: t, first: first, sums: []int{0}, open: make(map[string]int)}
 }
 
-// NewLogAfter returns an empty log that goes on after n items which are not in
-// it, and which no view can show. All of them are older than the second item
-// of the log; the first may be the newest user message, from among them.
-func NewLogAfter(t Tokenizer, n int) *Log {
-	l := NewLog(t)
-	l.earlier = n
-	return l
-}
+// end returns the index behind the last item.
+func (l *log) end() int { return l.first + len(l.items) }
 
-// Earlier returns how many items the log went on after that are not in it.
-func (l *Log) Earlier() int { return l.earlier }
-
-// Len returns the number of items.
-func (l *Log) Len() int { return len(l.items) }
-
-// Tokenizer returns what measures the log.
-func (l *Log) Tokenizer() Tokenizer { return l.tok }
-
-// Slice returns items from index i up to j. The items are shared: do not
-// change them.
-func (l *Log) Slice(i, j int) []Item { return l.items[i:j:j] }
-
-// Size returns the tokens of items i up to j.
-func (l *Log) Size(i, j int) int { return l.sums[j] - l.sums[i] }
-
-// Append adds items, counting each once.
-func (l *Log) Append(items ...Item) {
-	for i := range items {
-		l.AppendSized(items[i], Size(l.tok, &items[i]))
+// at returns the item with an index.
+func (l *log) at(i int) *Item {
+	if i < l.first {
+		return &l.older
 	}
+	return &l.items[i-l.first]
 }
 
-// AppendSized adds an item whose size is known from an earlier count by a
-// tokenizer of the same name.
-func (l *Log) AppendSized(it Item, size int) {
-	at := len(l.items)
+// slice returns items from index i up to j, shared.
+func (l *log) slice(i, j int) []Item {
+	if i < l.first {
+		return []Item{l.older}
+	}
+	i, j = i-l.first, j-l.first
+	return l.items[i:j:j]
+}
+
+// size returns the tokens of items i up to j.
+func (l *log) size(i, j int) int {
+	if i < l.first {
+		return l.olderSize
+	}
+	return l.sums[j-l.first] - l.sums[i-l.first]
+}
+
+// append adds an item of a size.
+func (l *log) append(it Item, size int) {
+	at := l.end()
 	l.items = append(l.items, it)
-	l.sums = append(l.sums, l.sums[at]+min(max(size, 0), maxTokens))
+	l.sums = append(l.sums, l.sums[len(l.sums)-1]+min(max(size, 0), maxTokens))
 	l.mate = append(l.mate, -1)
 	switch {
 	case it.Kind == ToolCall:
@@ -72,47 +69,56 @@ func (l *Log) AppendSized(it Item, size int) {
 		if !ok {
 			break
 		}
-		l.mate[at], l.mate[call] = call, at
+		l.mate[at-l.first], l.mate[call-l.first] = call, at
 		delete(l.open, it.CallID)
 	case it.Kind == Message && it.Role == User:
 		l.users = append(l.users, at)
 	}
 }
 
-// Clone returns a log with the same items that grows on its own.
-func (l *Log) Clone() *Log {
-	return &Log{
-		tok: l.tok, items: slices.Clip(l.items), sums: slices.Clip(l.sums),
-		mate: slices.Clone(l.mate), users: slices.Clip(l.users),
-		open: maps.Clone(l.open), earlier: l.earlier,
+// clone returns a log with the same items that grows on its own.
+func (l *log) clone() log {
+	c := *l
+	c.items, c.sums, c.users = slices.Clip(l.items), slices.Clip(l.sums), slices.Clip(l.users)
+	c.mate, c.open = slices.Clone(l.mate), maps.Clone(l.open)
+	return c
+}
+
+// drop forgets the items before an index, but the newest user message if keepUser
+// says so. What it shared with views goes with them.
+func (l *log) drop(to int, keepUser bool) {
+	n := to - l.first
+	if u := l.newestUser(); !keepUser || u >= to {
+		l.older, l.olderSize = Item{}, 0
+		l.users = slices.Clone(l.users[sort.SearchInts(l.users, to):])
+	} else if u >= 0 {
+		l.older, l.olderSize = *l.at(u), l.size(u, u+1)
+		l.users = []int{u}
 	}
+	sums := make([]int, len(l.sums)-n)
+	for k := range sums {
+		sums[k] = l.sums[n+k] - l.sums[n]
+	}
+	l.first, l.items, l.sums, l.mate = to, slices.Clone(l.items[n:]), sums, slices.Clone(l.mate[n:])
+	maps.DeleteFunc(l.open, func(_ string, call int) bool { return call < to })
+}
+
+// keep has the user message with an index before the first item at hand.
+func (l *log) keep(at int, it Item) {
+	l.older, l.olderSize = it, Size(l.tok, &it)
+	l.users = slices.Insert(l.users, 0, at)
 }
 
 // newestUser returns the index of the newest user message, or -1.
-func (l *Log) newestUser() int {
+func (l *log) newestUser() int {
 	if len(l.users) == 0 {
 		return -1
 	}
 	return l.users[len(l.users)-1]
 }
 
-// Needs returns what of the log the projections after one that left e can still
-// look at, e nil if there was none: the items from an index on, and the newest
-// user message, -1 if there is none. Without an epoch that is all, as far as
-// the policy's budget goes.
-func (l *Log) Needs(e *Epoch) (from, user int) {
-	from = len(l.items)
-	if e != nil {
-		from = min(from, e.From)
-	}
-	if calls, came := l.lastCalls(); calls < came { // more items may go on with them
-		from = min(from, calls)
-	}
-	return from, l.newestUser()
-}
-
 // userAtMost returns the index of the newest user message at or before i, or -1.
-func (l *Log) userAtMost(i int) int {
+func (l *log) userAtMost(i int) int {
 	n := sort.SearchInts(l.users, i+1)
 	if n == 0 {
 		return -1
@@ -122,72 +128,65 @@ func (l *Log) userAtMost(i int) int {
 
 // exchange returns the index at which the newest tool exchange begins: the calls
 // that the model made last, if results of them are among what came since. It is
-// Len if there is none.
-func (l *Log) exchange() int {
+// the end if there is none.
+func (l *log) exchange() int {
 	calls, came := l.lastCalls()
-	for i := came; i < len(l.items); i++ {
-		if l.items[i].Kind == ToolResult && l.mate[i] >= calls {
+	for i := came; i < l.end(); i++ {
+		if l.at(i).Kind == ToolResult && l.mate[i-l.first] >= calls {
 			return calls
 		}
 	}
-	return len(l.items)
+	return l.end()
 }
 
 // lastCalls returns the index at which the calls begin that the model made last,
 // with the reasoning among them, and the index of what came since.
-func (l *Log) lastCalls() (calls, came int) {
-	came = len(l.items)
-	for came > 0 && l.items[came-1].outside() {
+func (l *log) lastCalls() (calls, came int) {
+	came = l.end()
+	for came > l.first && l.at(came-1).outside() {
 		came--
 	}
-	calls = came
-	for calls > 0 && (l.items[calls-1].Kind == ToolCall || l.items[calls-1].Kind == Reasoning) {
-		calls--
+	return l.callsBefore(came), came
+}
+
+// callsBefore returns the index at which the calls and the reasoning begin that
+// stand before index i.
+func (l *log) callsBefore(i int) int {
+	for i > l.first && (l.at(i-1).Kind == ToolCall || l.at(i-1).Kind == Reasoning) {
+		i--
 	}
-	return calls, came
+	return i
 }
 
 // exchangeAt returns the index at which the tool exchange of item i begins:
 // results, with the calls and the reasoning before them. It is i if the item is
 // not part of one.
-func (l *Log) exchangeAt(i int) int {
+func (l *log) exchangeAt(i int) int {
 	call := i
-	for call > 0 && l.items[call].Kind == ToolResult {
+	for call > l.first && l.at(call).Kind == ToolResult {
 		call--
 	}
-	if l.items[call].Kind != ToolCall {
+	if l.at(call).Kind != ToolCall {
 		return i
 	}
-	for call > 0 && (l.items[call-1].Kind == ToolCall || l.items[call-1].Kind == Reasoning) {
-		call--
-	}
-	return call
+	return l.callsBefore(call)
 }
 
-// hidden returns the tool items from index from on whose other half is missing
+// unpaired returns the tool items from index from on whose other half is missing
 // or stands before from.
-func (l *Log) hidden(from int) []int {
-	var h []int
-	for i := from; i < len(l.items); i++ {
+func (l *log) unpaired(from int) []int {
+	var halves []int
+	for i := from; i < l.end(); i++ {
 		if l.halved(i, from) {
-			h = append(h, i)
+			halves = append(halves, i)
 		}
 	}
-	return h
+	return halves
 }
 
-// halved says whether item i is a tool item without its other half, given that
+// halved reports whether item i is a tool item without its other half, given that
 // the log before from is not shown.
-func (l *Log) halved(i, from int) bool {
-	k := l.items[i].Kind
-	return (k == ToolCall || k == ToolResult) && l.mate[i] < from
-}
-
-// Query returns the text of the newest user message, or "".
-func (l *Log) Query() string {
-	u := l.newestUser()
-	if u < 0 {
-		return ""
-	}
-	return l.items[u].Text()
+func (l *log) halved(i, from int) bool {
+	k := l.at(i).Kind
+	return (k == ToolCall || k == ToolResult) && l.mate[i-l.first] < from
 }

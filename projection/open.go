@@ -10,18 +10,15 @@ import (
 // builds the first view.
 func (a *assembly) open(ctx context.Context, reason string) (*View, error) {
 	prev := a.epoch
-	a.epoch = Epoch{
-		Number: prev.Number + 1, Turns: prev.Turns, Head: a.Head.digest, Pin: -1,
-		From: prev.From, Summary: prev.Summary, Misses: prev.Misses,
-	}
-	if a.epoch.From > a.Log.Len() {
-		a.epoch.From, a.epoch.Summary = 0, nil
+	a.epoch = epoch{
+		number: prev.number + 1, turns: prev.turns, frame: a.frame.digest, pin: -1,
+		from: prev.from, summary: prev.summary, misses: prev.misses,
 	}
 	a.view.Opened = reason
 	for i := range a.tracks {
 		t := &a.tracks[i]
-		t.Live = a.placeLive(i, a.price.live(t))
-		t.Pinned, t.Told = Output{}, Output{}
+		t.live = a.placeLive(i, a.price.live(t))
+		t.pinned, t.told = nothing, nothing
 	}
 
 	must, err := a.mustShow()
@@ -32,11 +29,11 @@ func (a *assembly) open(ctx context.Context, reason string) (*View, error) {
 	anchors, anchorSize := a.place(false, &room)
 	live, liveSize := a.place(true, &room)
 
-	h := history{from: min(max(a.epoch.From, a.From), must.begin), summary: a.epoch.Summary, short: must.short, saved: must.saved}
+	h := history{from: min(max(a.epoch.from, a.begin), must.begin), summary: a.epoch.summary, short: must.short, saved: must.saved}
 	a.cutHistory(ctx, &h, room+must.user+must.exchange, &must)
-	a.epoch.From, a.epoch.Summary, a.epoch.Pin = h.from, h.summary, h.pin
+	a.epoch.from, a.epoch.summary, a.epoch.pin = h.from, h.summary, h.pin
 	a.epoch.anchors = anchors
-	fixed := a.Head.size + anchorSize + liveSize + a.tail
+	fixed := a.frame.systemSize + anchorSize + liveSize + a.frame.tailSize
 	return a.finish(anchors, anchorSize, &h, live, Segment{}, fixed), nil
 }
 
@@ -57,23 +54,23 @@ func (m *must) total() int {
 // mustShow measures what every view shows, and shortens the results of the
 // newest tool exchange if that is what it takes.
 func (a *assembly) mustShow() (must, error) {
-	l := a.Log
-	m := must{head: a.Head.size, tail: a.tail, newest: l.newestUser(), begin: l.exchange()}
+	l := a.log
+	m := must{head: a.frame.systemSize, tail: a.frame.tailSize, newest: l.newestUser(), begin: l.exchange()}
 	if m.newest >= 0 {
-		m.user = l.Size(m.newest, m.newest+1)
+		m.user = l.size(m.newest, m.newest+1)
 	}
 	for i := range a.tracks {
-		if a.Layers[i].Required && !a.Layers[i].Failed {
-			m.required = add(m.required, a.tracks[i].Last.Size)
+		if a.layers[i].Required && !a.layers[i].Failed {
+			m.required = add(m.required, a.tracks[i].size)
 		}
 	}
 	var results []int
-	for i := m.begin; i < l.Len(); i++ {
+	for i := m.begin; i < l.end(); i++ {
 		if i == m.newest || l.halved(i, m.begin) {
 			continue
 		}
-		m.exchange = add(m.exchange, l.Size(i, i+1))
-		if l.items[i].Kind == ToolResult {
+		m.exchange = add(m.exchange, l.size(i, i+1))
+		if l.at(i).Kind == ToolResult {
 			results = append(results, i)
 		}
 	}
@@ -89,9 +86,9 @@ func (a *assembly) mustShow() (must, error) {
 // shorten cuts the texts of tool results, each by its share, until all that
 // must be shown fits; if that is not enough, to nothing.
 func (a *assembly) shorten(m *must, results []int) {
-	l, all := a.Log, 0
+	l, all := a.log, 0
 	for _, i := range results {
-		all = add(all, l.Size(i, i+1))
+		all = add(all, l.size(i, i+1))
 	}
 	over := m.total() - a.cap
 	for _, toNothing := range []bool{false, true} {
@@ -99,15 +96,15 @@ func (a *assembly) shorten(m *must, results []int) {
 			if m.total() <= a.cap {
 				break
 			}
-			size := l.Size(i, i+1)
+			size := l.size(i, i+1)
 			limit := 0
 			if !toNothing && over < all {
 				limit = mulDiv(size, all-over, all)
 			}
-			it, got := shortened(a.tok, l.items[i], size, limit)
+			it, got := shortened(a.frame.tok, *l.at(i), size, limit)
 			was := size
 			if before, ok := m.short[i]; ok {
-				was = Size(a.tok, &before)
+				was = Size(a.frame.tok, &before)
 			}
 			if got >= was {
 				continue
@@ -145,13 +142,13 @@ func shortened(tok Tokenizer, it Item, size, limit int) (Item, int) {
 // place fills one band with the items that fit the room, required layers first.
 func (a *assembly) place(live bool, room *int) (items []Item, tokens int) {
 	for i := range a.tracks {
-		t, c, use := &a.tracks[i], &a.Layers[i], &a.view.Layers[i]
-		if t.Live != live || c.Failed {
+		t, c, use := &a.tracks[i], &a.layers[i], &a.view.Layers[i]
+		if t.live != live || c.Failed {
 			continue
 		}
-		fits := Output{Items: make([]Item, 0, len(t.Last.Items))}
-		for j := range t.Last.Items {
-			size := t.Last.Sizes[j]
+		fits := &output{items: make([]Item, 0, len(t.last.items)), sizes: make([]int, 0, len(t.last.items))}
+		for j := range t.last.items {
+			size := t.last.sizes[j]
 			switch {
 			case c.Required: // counted with what must be shown
 			case size <= *room:
@@ -160,15 +157,16 @@ func (a *assembly) place(live bool, room *int) (items []Item, tokens int) {
 				use.Skipped++
 				continue
 			}
-			fits.Items = append(fits.Items, t.Last.Items[j])
-			fits.Sizes = append(fits.Sizes, size)
-			fits.Size += size
+			fits.add(t.last.items[j], size)
 		}
-		use.Items, use.Used = len(fits.Items), fits.Size
-		items = append(items, fits.Items...)
-		tokens += fits.Size
+		if use.Skipped == 0 {
+			fits = t.last
+		}
+		use.Items, use.Used = len(fits.items), fits.size
+		items = append(items, fits.items...)
+		tokens += fits.size
 		if !live {
-			t.Pinned, t.Told = fits, t.Last
+			t.pinned, t.told = fits, t.last
 		}
 	}
 	return items, tokens
@@ -176,9 +174,9 @@ func (a *assembly) place(live bool, room *int) (items []Item, tokens int) {
 
 // cutHistory makes history fit its budget.
 func (a *assembly) cutHistory(ctx context.Context, h *history, budget int, m *must) {
-	was := a.epoch.From
+	was := a.epoch.from
 	a.cut(h, budget, m)
-	if h.cut = h.from > was; h.cut && a.Policy.Overflow == Summarize {
+	if h.cut = h.from > was; h.cut && a.frame.policy.Overflow == Summarize {
 		h.summary = a.summarize(ctx, a.dropped(was, h.from, h.summary), budget/summaryShare, h.summary)
 		h.measure(a)
 	}
@@ -191,31 +189,31 @@ func (a *assembly) cutHistory(ctx context.Context, h *history, budget int, m *mu
 // cut moves the beginning of history to where it fits its budget, beside a summary
 // where there is to be one.
 func (a *assembly) cut(h *history, budget int, m *must) {
-	l := a.Log
+	l := a.log
 	settle := func(from int) {
 		h.from, h.pin = from, a.pin(from)
-		h.hidden = l.hidden(from)
+		h.hidden = l.unpaired(from)
 		h.measure(a)
 	}
-	if a.Policy.Overflow == SlidingWindow {
-		h.from = min(overWindow(l, h.from, a.Policy.Window), m.begin)
+	if a.frame.policy.Overflow == SlidingWindow {
+		h.from = min(overWindow(l, h.from, a.frame.policy.Window), m.begin)
 	}
 	settle(h.from)
 	full := budget
-	if a.view.Opened == overBudget && h.from <= a.epoch.From { // the prefix is lost: make room for several turns now
+	if a.view.Opened == overBudget && h.from <= a.epoch.from { // the prefix is lost: make room for several turns now
 		full = budget / 4 * 3
 	}
 	if h.tokens > full {
 		room := budget
-		if a.Policy.Overflow == Summarize {
+		if a.frame.policy.Overflow == Summarize {
 			room -= budget / summaryShare
 		} else {
 			h.summary = nil
 		}
 		settle(cutAt(l, h.from, m.begin, budget, func(i int) bool {
-			n := l.Size(i, l.Len()) - h.saved
+			n := l.size(i, l.end()) - h.saved
 			if p := a.pin(i); p >= 0 {
-				n = add(n, l.Size(p, p+1))
+				n = add(n, l.size(p, p+1))
 			}
 			return n <= room
 		}))
@@ -228,7 +226,7 @@ const summaryShare = 8
 // summarize asks the policy's function for a summary of what was dropped. If it
 // fails, history is truncated and the previous summary stays.
 func (a *assembly) summarize(ctx context.Context, dropped []Item, limit int, previous *Item) *Item {
-	text, err := callSummarizer(ctx, a.Policy.Summarize, dropped, limit)
+	text, err := callSummarizer(ctx, a.frame.policy.Summarize, dropped, limit)
 	if err != nil {
 		a.view.Notes = append(a.view.Notes, "history was truncated, the summariser failed: "+err.Error())
 		return previous
@@ -238,9 +236,9 @@ func (a *assembly) summarize(ctx context.Context, dropped []Item, limit int, pre
 	}
 	it := wrap("summary", "", text)
 	it.Layer = ""
-	size := sizeWithin(a.tok, &it, limit)
+	size := sizeWithin(a.frame.tok, &it, limit)
 	if size > limit {
-		if it, size = shortened(a.tok, it, size, limit); size > limit {
+		if it, size = shortened(a.frame.tok, it, size, limit); size > limit {
 			return nil
 		}
 		a.view.Notes = append(a.view.Notes, "the summary was shortened to its budget")
@@ -267,21 +265,21 @@ func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live []Ite
 			v.Segments = append(v.Segments, Segment{b, items, nil, -1})
 		}
 	}
-	band(BandSystem, a.Head.items)
+	band(BandSystem, a.frame.system)
 	band(BandAnchor, anchors)
-	front := len(a.Head.items) + len(anchors)
-	v.Segments = h.segments(v.Segments, a.Log)
+	front := len(a.frame.system) + len(anchors)
+	v.Segments = h.segments(v.Segments, a.log)
 	band(BandLive, live)
 	if len(updates.Items) > 0 {
 		v.Segments = append(v.Segments, updates)
 	}
-	band(BandTail, a.Tail)
+	band(BandTail, a.frame.tail)
 
-	before := e.Stable
+	before := e.stable
 	if v.Opened != "" {
 		before = front
 	}
-	v.Stable, v.StableTokens = front, a.Head.size+anchorSize
+	v.Stable, v.StableTokens = front, a.frame.systemSize+anchorSize
 	if h.pin < 0 && len(h.short) == 0 {
 		v.Stable += len(h.ledger) + h.items
 		v.StableTokens = add(v.StableTokens, h.tokens+h.published)
@@ -289,11 +287,11 @@ func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live []Ite
 			v.Stable++
 		}
 	}
-	v.Breakpoints = breakpoints(len(a.Head.items), front, before, v.Stable)
+	v.Breakpoints = breakpoints(len(a.frame.system), front, before, v.Stable)
 
 	v.History = HistoryUse{
 		From: h.from, Items: h.items, Tokens: h.tokens, Budget: a.cap - fixed,
-		Dropped: a.Log.earlier + h.from, Unpaired: len(h.hidden), Cut: h.cut,
+		Dropped: h.from, Unpaired: len(h.hidden), Cut: h.cut,
 	}
 	if h.pin >= 0 {
 		v.History.Dropped--
@@ -301,35 +299,31 @@ func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live []Ite
 	for i := range a.tracks {
 		use := &v.Layers[i]
 		use.Placement = Live
-		if t := &a.tracks[i]; !t.Live {
+		if t := &a.tracks[i]; !t.live {
 			use.Placement = Anchor
 			use.inPrefix(t, h.ledger, updates.Items)
 		}
 		use.Yielded = max(use.Allocated-use.Used, 0)
 	}
 
-	e.Projections++
-	e.Tracks, e.Hidden, e.Shown = a.tracks, h.hidden, a.Log.Len()
-	e.Stable, e.StableTokens, e.Tokens, e.Missed = v.Stable, v.StableTokens, v.Tokens, false
-	// A copy: a pointer into the assembly would hold all that this view was made
-	// of, the epoch before among it, and so every one since the run began.
-	epoch := *e
-	v.Epoch = &epoch
+	e.projections++
+	e.tracks, e.hidden, e.shown = a.tracks, h.hidden, a.log.end()
+	e.stable, e.stableTokens, e.tokens, e.missed = v.Stable, v.StableTokens, v.Tokens, false
 	return v
 }
 
 // inPrefix counts what an anchored layer says, and what it said before that
 // still stands in the prefix.
-func (use *LayerUse) inPrefix(t *Track, ledger []Published, sent []Item) {
-	use.Items = len(t.Pinned.Items)
+func (use *LayerUse) inPrefix(t *track, ledger []published, sent []Item) {
+	use.Items = len(t.pinned.items)
 	says, carried := t.says(ledger)
 	for i := range ledger {
-		if ledger[i].Item.Layer == t.Layer {
+		if ledger[i].item.Layer == t.layer {
 			use.Items++
 		}
 	}
 	for i := range sent {
-		if sent[i].Layer == t.Layer {
+		if sent[i].Layer == t.layer {
 			use.Items++
 			if sent[i].Action != Add {
 				says, carried = 0, add(carried, says)

@@ -2,63 +2,107 @@ package projection
 
 import (
 	"hash/crc32"
+	"slices"
 	"strings"
 )
 
-// Output is what a layer contributed, wrapped and measured, as it stands in a
-// view.
-type Output struct {
-	Items []Item
-	Sizes []int  // tokens of each item
-	Size  int    // tokens of all
-	Sum   uint32 // CRC-32C of the texts, to tell whether the next output differs
+// Contribution is what one layer brings to a projection.
+type Contribution struct {
+	Layer     string
+	Placement Placement
+	Required  bool
+	Budget    int       // tokens allocated to it; what stands around its texts counts
+	Texts     []Passage // trimmed to the budget, from the end
+	Failed    bool      // there are no texts this time: what stands in the prefix stays, nothing else is shown
+	// Delta describes the change from old to new text shortly, or says no. It is
+	// called at most once in a projection, and what it panics with is the caller's.
+	Delta func(old, new string) (delta string, ok bool)
+}
 
-	raw     []Item // as the layer gave them
+// Passage is a text that a layer contributes, with the record keys or item ids that
+// it was made from.
+type Passage struct {
+	Text string
+	Refs []string
+}
+
+// output is what a layer contributed, wrapped and measured, as it stands in a
+// view. It does not change.
+type output struct {
+	items []Item
+	sizes []int  // tokens of each item
+	size  int    // tokens of all
+	sum   uint32 // CRC-32C of the texts, to tell whether the next output differs
+
+	given   []Passage // what it was made of; nil in an output that was restored
 	budget  int
 	trimmed int
 }
+
+// nothing is what a layer says that says nothing.
+var nothing = new(output)
 
 // maxBytesPerToken bounds what is counted at all: a text with more bytes for
 // each token of its budget is over it. The longest tokens of today's
 // vocabularies have 128 bytes.
 const maxBytesPerToken = 256
 
-// output wraps, measures and trims a contribution. It reuses last where the
-// layer gave the same again.
-func output(tok Tokenizer, c *Contribution, limit int, last *Output) Output {
+// outputOf wraps, measures and trims a contribution. It is last where the layer
+// gave the same again.
+func outputOf(tok Tokenizer, c *Contribution, limit int, last *output) *output {
 	if !c.Required {
 		limit = min(limit, c.Budget)
 	}
-	if last.budget == limit && last.raw != nil && sameText(last.raw, c.Items) {
-		return *last
+	if last.budget == limit && last.given != nil && slices.EqualFunc(last.given, c.Texts, Passage.same) {
+		return last
 	}
-	out := Output{raw: c.Items, budget: limit}
-	if len(c.Items) == 0 {
-		return out
+	if len(c.Texts) == 0 {
+		return nothing
 	}
-	out.Items = make([]Item, 0, len(c.Items))
-	out.Sizes = make([]int, 0, len(c.Items))
-	for i := range c.Items {
-		text := c.Items[i].Text()
-		if text == "" {
+	out := &output{
+		given: c.Texts, budget: limit,
+		items: make([]Item, 0, len(c.Texts)), sizes: make([]int, 0, len(c.Texts)),
+	}
+	for i := range c.Texts {
+		p := &c.Texts[i]
+		if p.Text == "" {
 			continue
 		}
-		it := wrap(c.Layer, "", text)
-		it.Refs = c.Items[i].Refs
+		it := wrap(c.Layer, "", p.Text)
+		it.Refs = p.Refs
 		size := sizeWithin(tok, &it, limit)
-		if !c.Required && size > limit-out.Size {
-			out.trimmed = len(c.Items) - i
+		if !c.Required && size > limit-out.size {
+			out.trimmed = len(c.Texts) - i
 			break
 		}
-		out.Items = append(out.Items, it)
-		out.Sizes = append(out.Sizes, size)
-		out.Sum = crc32.Update(out.Sum, castagnoli, []byte(it.Parts[0].Text))
-		out.Size = add(out.Size, size)
+		out.add(it, size)
+		out.sum = crc32.Update(out.sum, castagnoli, []byte(it.Parts[0].Text))
 	}
 	return out
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// same reports whether two passages read the same.
+func (p Passage) same(other Passage) bool { return p.Text == other.Text }
+
+func (o *output) add(it Item, size int) {
+	o.items, o.sizes, o.size = append(o.items, it), append(o.sizes, size), add(o.size, size)
+}
+
+// reads reports whether two outputs read the same in a view.
+func (o *output) reads(other *output) bool {
+	return o == other || slices.EqualFunc(o.items, other.items, func(a, b Item) bool { return a.Text() == b.Text() })
+}
+
+// plain is the text of an output without what wrap put around it.
+func (o *output) plain() string {
+	texts := make([]string, len(o.items))
+	for i := range o.items {
+		texts[i] = unwrap(&o.items[i])
+	}
+	return strings.Join(texts, "\n")
+}
 
 // sizeWithin is Size, but for a text that is certainly over the limit, which is
 // not counted.
@@ -97,20 +141,26 @@ func wrap(layer string, action Action, text string) Item {
 	return it
 }
 
-// update describes the step from one output to another, as an item: the change
-// alone where the layer has a short way to put it and room tokens hold it beside
-// what stands already, else all of the new output.
-func update(tok Tokenizer, c *Contribution, told, now *Output, room int) (Item, int) {
-	text := plain(now)
+// unwrap returns the text that wrap put into an item without an action.
+func unwrap(it *Item) string {
+	_, text, _ := strings.Cut(it.Text(), ">\n")
+	return strings.TrimSuffix(text, "\n</"+it.Layer+">")
+}
+
+// update describes the step from what was told to what a layer says now, as an
+// item: the change alone where the layer has a short way to put it and room tokens
+// hold it beside what stands already, else all of the new output.
+func update(tok Tokenizer, c *Contribution, told, now *output, room int) (Item, int) {
+	text := now.plain()
 	var it Item
 	switch {
-	case len(now.Items) == 0:
+	case len(now.items) == 0:
 		it = wrap(c.Layer, Retract, "")
-	case len(told.Items) == 0:
+	case len(told.items) == 0:
 		it = wrap(c.Layer, Add, text)
 	default:
 		if c.Delta != nil {
-			if delta, ok := c.Delta(plain(told), text); ok && len(delta) < len(text) {
+			if delta, ok := c.Delta(told.plain(), text); ok && len(delta) < len(text) {
 				it = wrap(c.Layer, Add, delta)
 				if size := Size(tok, &it); size <= room {
 					return withRefs(it, now), size
@@ -123,33 +173,9 @@ func update(tok Tokenizer, c *Contribution, told, now *Output, room int) (Item, 
 }
 
 // withRefs returns the item with the references of all that an output has.
-func withRefs(it Item, out *Output) Item {
-	for i := range out.Items {
-		it.Refs = append(it.Refs, out.Items[i].Refs...)
+func withRefs(it Item, out *output) Item {
+	for i := range out.items {
+		it.Refs = append(it.Refs, out.items[i].Refs...)
 	}
 	return it
-}
-
-// plain is the text of an output without its wrappers.
-func plain(o *Output) string {
-	texts := make([]string, len(o.Items))
-	for i := range o.Items {
-		text := o.Items[i].Text()
-		layer := o.Items[i].Layer
-		texts[i] = text[len(layer)+3 : len(text)-len(layer)-4]
-	}
-	return strings.Join(texts, "\n")
-}
-
-// sameText says whether two lists of items read the same.
-func sameText(a, b []Item) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Text() != b[i].Text() {
-			return false
-		}
-	}
-	return true
 }

@@ -21,7 +21,7 @@ type Segment struct {
 	Band  Band
 	Items []Item
 	Sizes []int // tokens of each item of the updates; of other bands nil
-	// From is the log index of Items[0] if the segment is a stretch of the
+	// From is the index in the conversation of Items[0] if the segment is a stretch of the
 	// log, and -1 otherwise.
 	From int
 }
@@ -39,7 +39,6 @@ type View struct {
 	// Breakpoints are item counts after which a provider's cache may usefully
 	// be marked, ascending; the last one is Stable. At most four.
 	Breakpoints []int
-	Epoch       *Epoch     // the state to pass to the next projection
 	Opened      string     // why this view opened a new epoch; empty if it did not
 	Layers      []LayerUse // in slot order
 	History     HistoryUse // what became of the log
@@ -62,7 +61,7 @@ type LayerUse struct {
 
 // HistoryUse is what became of the log in one view.
 type HistoryUse struct {
-	From     int  `json:"from"`               // log index of the first item of the contiguous history, in the log as it was held
+	From     int  `json:"from"`               // index of the first item of the contiguous history, counted from the first of the conversation
 	Items    int  `json:"items"`              // log items in the view
 	Tokens   int  `json:"tokens"`             // of the log items and the summary; published updates are their layers'
 	Budget   int  `json:"budget"`             // what was left for it

@@ -1,0 +1,260 @@
+package projection
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// What a prefix knows beside its log is stored as bytes that are its own affair,
+// so that a conversation goes on elsewhere with the prefix that the provider has in
+// its cache. Numbers are unsigned varints, texts have their length before them,
+// and a place in the log is told by how many items stand behind it: the reader
+// may number them otherwise. Of items outside the log, such as the texts of
+// layers, the state has only a number; who stores it keeps each once.
+
+// stateFormat is the first byte of a state.
+const stateFormat = 1
+
+// ErrState says that a state cannot be restored: it is damaged, of a newer
+// version, or the log is not the one that it was taken with. A prefix without it
+// opens an epoch with its next view.
+var ErrState = errors.New("projection: state does not fit")
+
+// AppendState appends the state of the prefix beside its log; nothing before the
+// first view. ref gives a number to each item outside the log that the state refers
+// to; size is the item's, in tokens. To restore the state these items are needed.
+func (p *Prefix) AppendState(b []byte, ref func(it *Item, size int) int) []byte {
+	e := p.epoch
+	if e == nil {
+		return b
+	}
+	w := stateWriter{append(b, stateFormat), p.log.end(), ref}
+	w.number(e.number, e.projections, e.turns)
+	w.text(e.frame)
+	w.place(e.from)
+	w.place(e.shown)
+	if e.pin < 0 {
+		w.number(0)
+	} else {
+		w.number(1 + w.end - e.pin)
+	}
+	w.number(len(e.hidden))
+	for _, i := range e.hidden {
+		w.place(i)
+	}
+	if e.summary == nil {
+		w.number(0)
+	} else {
+		w.number(1 + ref(e.summary, -1))
+	}
+	w.number(e.stable, e.stableTokens, e.tokens, e.misses, flag(e.missed)|flag(e.lost)<<1)
+	w.number(len(e.tracks))
+	for i := range e.tracks {
+		t := &e.tracks[i]
+		same := t.told == t.pinned || t.told.sum == t.pinned.sum && t.told.reads(t.pinned)
+		w.text(t.layer)
+		w.number(flag(t.live) | flag(same)<<1)
+		w.b = binary.AppendUvarint(w.b, t.changed)
+		w.number(t.samples, int(t.sum), t.size)
+		w.output(t.pinned)
+		if !same {
+			w.output(t.told)
+		}
+	}
+	w.number(len(e.ledger))
+	for i := range e.ledger {
+		l := &e.ledger[i]
+		w.place(l.at)
+		w.number(ref(&l.item, l.size), l.size)
+	}
+	return w.b
+}
+
+func flag(set bool) int {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+type stateWriter struct {
+	b   []byte
+	end int
+	ref func(it *Item, size int) int
+}
+
+func (w *stateWriter) number(ns ...int) {
+	for _, n := range ns {
+		w.b = binary.AppendUvarint(w.b, uint64(n))
+	}
+}
+
+func (w *stateWriter) place(i int) { w.number(w.end - i) }
+
+func (w *stateWriter) text(s string) {
+	w.number(len(s))
+	w.b = append(w.b, s...)
+}
+
+func (w *stateWriter) output(o *output) {
+	w.number(len(o.items), int(o.sum))
+	for i := range o.items {
+		w.number(w.ref(&o.items[i], o.sizes[i]), o.sizes[i])
+	}
+}
+
+// Restore goes on with what AppendState wrote, of a prefix whose log ended as this
+// one does now. items are those outside the log, at their numbers. pinned is the
+// user message that History named, where that is older than what the log has here;
+// else nil. If it fails, with [ErrState], the prefix is what it was.
+func (p *Prefix) Restore(state []byte, items []Item, pinned *Item) error {
+	r := stateReader{b: state, log: &p.log, items: items}
+	if format := r.byte(); r.err == nil && format != stateFormat {
+		return fmt.Errorf("%w: it has version %d, and %d is known", ErrState, format, stateFormat)
+	}
+	e := &epoch{number: r.number(), projections: r.number(), turns: r.number(), frame: r.text(), pin: -1}
+	e.from = r.place(p.log.first)
+	e.shown = r.place(e.from)
+	if back := r.number(); back > 0 {
+		e.pin = p.log.end() - back + 1
+	}
+	least := e.from
+	for range r.count() {
+		e.hidden = append(e.hidden, r.place(least))
+		least = e.hidden[len(e.hidden)-1]
+	}
+	if at := r.number(); at > 0 {
+		e.summary = r.item(at - 1)
+	}
+	e.stable, e.stableTokens, e.tokens, e.misses = r.number(), r.number(), r.number(), r.number()
+	flags := r.number()
+	e.missed, e.lost = flags&1 != 0, flags&2 != 0
+	for range r.count() {
+		t := track{layer: r.text()}
+		flags = r.number()
+		t.live, t.changed, t.samples, t.sum, t.size = flags&1 != 0, r.uint(), min(r.number(), 64), uint32(r.number()), r.number()
+		t.pinned = r.output()
+		if t.told = t.pinned; flags&2 == 0 {
+			t.told = r.output()
+		}
+		t.last = t.told // for a layer whose next Recall fails
+		e.tracks = append(e.tracks, t)
+	}
+	least = e.from
+	for range r.count() {
+		least = r.place(least)
+		it, size := r.item(r.number()), r.number()
+		if r.err == nil {
+			e.ledger = append(e.ledger, published{at: least, item: *it, size: size})
+		}
+	}
+	switch {
+	case r.err == nil && (len(r.b) > 0 || e.number == 0):
+		r.fail("it goes on")
+	case pinned != nil && (e.pin < 0 || e.pin >= p.log.first):
+		r.fail("it pins another message")
+	}
+	if r.err != nil {
+		return r.err
+	}
+	p.epoch = e
+	if pinned != nil {
+		p.log.keep(e.pin, *pinned)
+	}
+	return nil
+}
+
+// stateReader reads a state. After a fault it gives zeros.
+type stateReader struct {
+	b     []byte
+	log   *log
+	items []Item
+	err   error
+}
+
+func (r *stateReader) fail(reason string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s", ErrState, reason)
+	}
+	r.b = nil
+}
+
+func (r *stateReader) byte() byte {
+	if len(r.b) == 0 {
+		r.fail("it is cut short")
+		return 0
+	}
+	c := r.b[0]
+	r.b = r.b[1:]
+	return c
+}
+
+func (r *stateReader) uint() uint64 {
+	n, size := binary.Uvarint(r.b)
+	if size <= 0 {
+		r.fail("it is cut short")
+		return 0
+	}
+	r.b = r.b[size:]
+	return n
+}
+
+// number reads what cannot be more than the tokens of a view of the largest items.
+func (r *stateReader) number() int {
+	n := r.uint()
+	if n > maxTokens {
+		r.fail("a number is out of range")
+		return 0
+	}
+	return int(n)
+}
+
+// count reads how many things follow, each of at least one byte.
+func (r *stateReader) count() int {
+	n := r.number()
+	if n > len(r.b) {
+		r.fail("it is cut short")
+		return 0
+	}
+	return n
+}
+
+func (r *stateReader) text() string {
+	n := r.count()
+	s := string(r.b[:n])
+	r.b = r.b[n:]
+	return s
+}
+
+// place reads a place in the log that is not before least.
+func (r *stateReader) place(least int) int {
+	at := r.log.end() - r.number()
+	if at < least {
+		r.fail("a place is not in the log, or out of order")
+	}
+	return at
+}
+
+func (r *stateReader) item(at int) *Item {
+	if at >= len(r.items) {
+		r.fail("it refers to an item that is not there")
+		return nil
+	}
+	return &r.items[at]
+}
+
+func (r *stateReader) output() *output {
+	n, sum := r.count(), uint32(r.number())
+	if n == 0 {
+		return nothing
+	}
+	out := &output{sum: sum}
+	for range n {
+		it := r.item(r.number())
+		if size := r.number(); r.err == nil {
+			out.add(*it, size)
+		}
+	}
+	return out
+}
