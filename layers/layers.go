@@ -39,19 +39,6 @@ func override(spec, over memory.Spec) memory.Spec {
 	return spec
 }
 
-// fits tells whether text, as an item of a layer, is within budget tokens, and
-// if so how many it takes. The tags that the view puts around it are counted; for
-// the tokenizer's overhead, which layers do not know, there are some tokens to
-// spare.
-func fits(x *memory.Execution, layer, text string, budget int) (cost int, ok bool) {
-	const overhead = 8
-	if len(text)/256 > budget {
-		return 0, false // no vocabulary has tokens that long: not worth counting
-	}
-	cost = x.Count("<"+layer+">\n"+text+"\n</"+layer+">") + overhead
-	return cost, cost <= budget
-}
-
 // query is the part of a query that layers look at: a pasted file asks nothing
 // more after its first pages.
 func query(text string) string {

@@ -142,12 +142,12 @@ func (o *observations) recall(_ context.Context, in *memory.RecallInput[observed
 		return memory.Recalled[observed]{Note: strings.Join(notes, "; ")}, nil
 	}
 	text := renderNotes(list)
-	if _, ok := fits(in.Execution, o.spec.ID, text, in.Budget); !ok {
+	if _, ok := in.Execution.Fits(o.spec.ID, text, in.Budget); !ok {
 		// Drop the least salient, oldest first, by halving.
 		lo, hi := 1, len(list)
 		for lo < hi {
 			mid := (lo + hi) / 2
-			if _, ok := fits(in.Execution, o.spec.ID, renderNotes(mostSalient(list, len(list)-mid)), in.Budget); ok {
+			if _, ok := in.Execution.Fits(o.spec.ID, renderNotes(mostSalient(list, len(list)-mid)), in.Budget); ok {
 				hi = mid
 			} else {
 				lo = mid + 1

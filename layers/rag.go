@@ -148,7 +148,7 @@ func (r *rag) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (mem
 			continue
 		}
 		text := quote(h)
-		cost, ok := fits(in.Execution, r.spec.ID, text, left)
+		cost, ok := in.Execution.Fits(r.spec.ID, text, left)
 		if !ok {
 			large++
 			continue

@@ -109,7 +109,7 @@ func (w *workingMemory) recall(_ context.Context, in *memory.RecallInput[Notes])
 		return out, nil
 	}
 	text := strings.Join(lines(list), "\n")
-	if _, ok := fits(in.Execution, w.spec.ID, text, in.Budget); !ok {
+	if _, ok := in.Execution.Fits(w.spec.ID, text, in.Budget); !ok {
 		list, text = w.newest(in, list)
 		note := fmt.Sprintf("%d of %d notes are left out: they exceed the budget of %d tokens", all-len(list), all, in.Budget)
 		out.Note = strings.TrimPrefix(out.Note+"; "+note, "; ")
@@ -141,7 +141,7 @@ func (w *workingMemory) newest(in *memory.RecallInput[Notes], list []entry) ([]e
 	for lo < hi {
 		mid := (lo + hi) / 2
 		_, text := render(mid)
-		if _, ok := fits(in.Execution, w.spec.ID, text, in.Budget); ok {
+		if _, ok := in.Execution.Fits(w.spec.ID, text, in.Budget); ok {
 			hi = mid
 		} else {
 			lo = mid + 1
