@@ -5,11 +5,8 @@ import (
 	"maps"
 )
 
-// When is what the tests hold TellsWhen against.
-var (
-	When      = when
-	TellsWhen = tellsWhen
-)
+// TellsWhen is tellsWhen.
+var TellsWhen = tellsWhen
 
 // Edited is edited.
 var Edited = edited

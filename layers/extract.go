@@ -70,8 +70,8 @@ var (
 
 // attributes are the things that "my … is …" may name, each with what its
 // value must look like.
-var attributes = map[string]*regexp.Regexp{
-	"email": regexp.MustCompile(`^\S+@\S+$`), "phone": regexp.MustCompile(`\d{3}`), "birthday": when,
+var attributes = map[string]interface{ MatchString(string) bool }{
+	"email": regexp.MustCompile(`^\S+@\S+$`), "phone": regexp.MustCompile(`\d{3}`), "birthday": date(tellsWhen),
 	"timezone": regexp.MustCompile(`.`), "address": regexp.MustCompile(`\d`), "budget": regexp.MustCompile(`\d`),
 	"pronouns": regexp.MustCompile(`/`), "goal": regexp.MustCompile(`^to `), "job": regexp.MustCompile(`(?i)^an? `),
 	"role": regexp.MustCompile(`^(?:an? |the |\p{Lu})`), "language": properName, "country": properName, "city": properName,
@@ -80,6 +80,11 @@ var attributes = map[string]*regexp.Regexp{
 	"son": properName, "daughter": properName, "mother": properName, "father": properName, "sister": properName,
 	"brother": properName, "dog": properName, "cat": properName, "doctor": properName, "dentist": properName,
 }
+
+// date is what the value of a birthday must look like.
+type date func(string) bool
+
+func (d date) MatchString(s string) bool { return d(s) }
 
 var attributeAliases = map[string]string{
 	"e-mail": "email", "email address": "email", "e-mail address": "email", "phone number": "phone",

@@ -2,53 +2,98 @@ package layers
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// when matches words that say when something is.
-var when = regexp.MustCompile(`(?i)\b(?:\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?|\d{1,2}:\d\d|\d{1,2} ?[ap]m|` +
-	`\d{1,2}(?:st|nd|rd|th)|mondays?|tuesdays?|wednesdays?|thursdays?|fridays?|saturdays?|sundays?|` +
-	`january|february|march|april|june|july|august|september|october|november|december|` +
-	`(?:in|on|by|until|since|of|next|last|this|end of|\d) may|` + // the month, not the verb
-	`(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\.? \d{1,2}|\d{1,2} (?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)|` +
-	`today|tonight|tomorrow|yesterday|noon|midnight|(?:next|last|this) (?:week|weekend|month|quarter|year|spring|summer|autumn|fall|winter)|` +
-	`end of (?:the )?(?:day|week|month|quarter|year)|(?:in|within) (?:\d+|a|an|one|two|three|four|five|six|seven) (?:minutes?|hours?|days?|weeks?|months?|years?)|q[1-4])\b`)
+// The forms of words that say when something is. Each is a sequence of parts, of
+// which one alternative each stands, and is a word or more: nothing that is part of
+// a word stands before or after it. Letters count in any case.
+var whenForms = forms(
+	"#4-#2-#2", "#1,2[.|/]#1,2", "#1,2[.|/]#1,2[.|/]#2,4", "#1,2:#2", "#1,2[| ][am|pm]", "#1,2[st|nd|rd|th]",
+	"[monday|tuesday|wednesday|thursday|friday|saturday|sunday][|s]",
+	"[january|february|march|april|june|july|august|september|october|november|december]",
+	"[in|on|by|until|since|of|next|last|this|end of] may", "#1 may", // the month, not the verb
+	"[jan|feb|mar|apr|jun|jul|aug|sep|sept|oct|nov|dec][|.] #1,2", "#1,2 [jan|feb|mar|apr|jun|jul|aug|sep|sept|oct|nov|dec]",
+	"[today|tonight|tomorrow|yesterday|noon|midnight]",
+	"[next|last|this] [week|weekend|month|quarter|year|spring|summer|autumn|fall|winter]",
+	"end of [|the ][day|week|month|quarter|year]",
+	"[in|within] [a|an|one|two|three|four|five|six|seven] [minute|hour|day|week|month|year][|s]",
+	"[in|within] #1,0 [minute|hour|day|week|month|year][|s]",
+	"[q1|q2|q3|q4]",
+)
 
-// relative matches the words of [when] that mean nothing without the day they
-// were said on.
-var relative = regexp.MustCompile(`(?i)\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:today|tonight|tomorrow|yesterday|next|last|this|in \w+ (?:minutes?|hours?|days?|weeks?|months?|years?)|end of (?:the )?(?:day|week|month|quarter|year))\b`)
+// form is a sequence of parts.
+type form []part
 
-// tellsWhen reports whether a text says when something is: whether when matches
-// it. The expression is only run where one of its words or forms may be found,
-// which spares nine of ten sentences.
-func tellsWhen(s string) bool { return mayTellWhen(s) && when.MatchString(s) }
+// part is some digits, or one of some texts.
+type part struct {
+	least, most int // digits; most is 0 where there is no bound
+	texts       []string
+}
 
-// whenWords has a word of each alternative of when that begins or ends with a
-// word.
-var whenWords = func() map[string]bool {
-	set := make(map[string]bool)
-	for w := range strings.FieldsSeq(`monday mondays tuesday tuesdays wednesday wednesdays thursday thursdays
-		friday fridays saturday saturdays sunday sundays january february march april may june july august
-		september october november december jan feb mar apr jun jul aug sep sept oct nov dec am pm
-		today tonight tomorrow yesterday noon midnight minute minutes hour hours day days week weeks weekend
-		month months quarter year years spring summer autumn fall winter q1 q2 q3 q4`) {
-		set[w] = true
+// forms reads forms as they are written above: #n are n digits, #n,m from n to m of
+// them, 0 without a bound; [a|b] is a or b; the rest is itself.
+func forms(list ...string) map[string][]form {
+	byWord := make(map[string][]form) // by what a form begins with: a word, or "#" for digits
+	for _, s := range list {
+		var f form
+		for s != "" {
+			switch s[0] {
+			case '#':
+				p := part{least: int(s[1] - '0'), most: int(s[1] - '0')}
+				if s = s[2:]; len(s) > 1 && s[0] == ',' {
+					p.most, s = int(s[1]-'0'), s[2:]
+				}
+				f = append(f, p)
+			case '[':
+				end := strings.IndexByte(s, ']')
+				f = append(f, part{texts: strings.Split(s[1:end], "|")})
+				s = s[end+1:]
+			default:
+				end := len(s)
+				if i := strings.IndexAny(s, "#["); i > 0 {
+					end = i
+				}
+				f = append(f, part{texts: []string{s[:end]}})
+				s = s[end:]
+			}
+		}
+		for _, word := range f.beginnings() {
+			byWord[word] = append(byWord[word], f)
+		}
 	}
-	return set
-}()
+	return byWord
+}
 
-// mayTellWhen is false only where when does not match.
-func mayTellWhen(s string) bool {
-	const longest = len("wednesdays")
-	var word [longest]byte
+// beginnings are the words that a form may begin with.
+func (f form) beginnings() []string {
+	if f[0].texts == nil {
+		return []string{"#"}
+	}
+	var list []string
+	for _, text := range f[0].texts {
+		word, _, _ := strings.Cut(text, " ")
+		list = append(list, word)
+		if len(word) == len(text) && len(f) > 1 && slices.Contains(f[1].texts, "s") {
+			list = append(list, word+"s")
+		}
+	}
+	return list
+}
+
+// tellsWhen reports whether a text says when something is: has one of whenForms.
+func tellsWhen(s string) bool {
 	for i := 0; i < len(s); {
 		if !isWord(s[i]) {
-			if strings.HasPrefix(s[i:], "ſ") || strings.HasPrefix(s[i:], "\u212A") { // fold to s and k
-				return true
+			if folds(s[i:]) > 0 {
+				return oddlyTellsWhen(s)
 			}
 			i++
 			continue
 		}
+		const longest = len("wednesdays")
+		var word [longest]byte
 		start := i
 		for i < len(s) && isWord(s[i]) {
 			if n := i - start; n < longest {
@@ -56,22 +101,104 @@ func mayTellWhen(s string) bool {
 			}
 			i++
 		}
-		w := word[:min(i-start, longest)]
-		if i-start <= longest && whenWords[string(w)] || isDigit(w[0]) && mayBeDate(w, s[i:]) {
+		var list []form
+		switch {
+		case isDigit(s[start]):
+			list = whenForms["#"]
+		case i-start <= longest:
+			list = whenForms[string(word[:i-start])]
+		}
+		for _, f := range list {
+			if f.stands(s, start) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// oddlyTellsWhen is tellsWhen for a text with one of the letters beyond ASCII that are
+// s and k in another case, which are no part of a word: words begin and end there.
+func oddlyTellsWhen(s string) bool {
+	for i := range s {
+		if bounded(s, i) {
+			for _, list := range whenForms {
+				for _, f := range list {
+					if f.stands(s, i) {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+// stands reports whether a form, or what is left of one, stands at a place of a text
+// and ends where a word does.
+func (f form) stands(s string, at int) bool {
+	if len(f) == 0 {
+		return bounded(s, at)
+	}
+	p := &f[0]
+	if p.texts == nil {
+		n := 0
+		for at+n < len(s) && isDigit(s[at+n]) && (p.most == 0 || n < p.most) {
+			n++
+		}
+		for ; n >= p.least; n-- {
+			if f[1:].stands(s, at+n) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, text := range p.texts {
+		if end := after(s, at, text); end >= 0 && f[1:].stands(s, end) {
 			return true
 		}
 	}
 	return false
 }
 
-// mayBeDate reports whether a word that begins with a digit may be a date, a time
-// of day or an ordinal, given what follows it.
-func mayBeDate(w []byte, after string) bool {
-	if last := w[len(w)-1]; !isDigit(last) {
-		return last == 'm' || last == 't' || last == 'd' || last == 'h' // am, pm, st, nd, rd, th
+// after returns where a text ends that stands at a place of s, in any case, or -1.
+func after(s string, at int, text string) int {
+	for i := range len(text) {
+		switch {
+		case at == len(s):
+			return -1
+		case lower(s[at]) == text[i]:
+			at++
+		case text[i] == 's' && strings.HasPrefix(s[at:], longS), text[i] == 'k' && strings.HasPrefix(s[at:], kelvin):
+			at += folds(s[at:])
+		default:
+			return -1
+		}
 	}
-	return len(w) <= 4 && len(after) > 1 && strings.IndexByte("./:-", after[0]) >= 0 && isDigit(after[1])
+	return at
 }
+
+// The letters beyond ASCII that are s and k in another case.
+const longS, kelvin = "\u017F", "\u212A"
+
+// folds returns how long such a letter at the beginning of s is, or 0.
+func folds(s string) int {
+	for _, letter := range []string{longS, kelvin} {
+		if strings.HasPrefix(s, letter) {
+			return len(letter)
+		}
+	}
+	return 0
+}
+
+// bounded reports whether a word begins or ends at a place of s.
+func bounded(s string, at int) bool {
+	return (at > 0 && isWord(s[at-1])) != (at < len(s) && isWord(s[at]))
+}
+
+// relative matches the words of whenForms that mean nothing without the day they
+// were said on.
+var relative = regexp.MustCompile(`(?i)\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:today|tonight|tomorrow|yesterday|next|last|this|in \w+ (?:minutes?|hours?|days?|weeks?|months?|years?)|end of (?:the )?(?:day|week|month|quarter|year))\b`)
 
 // isWord reports whether c is a character of a word, as an expression's \b
 // understands it.
