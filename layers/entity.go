@@ -114,7 +114,9 @@ func (e *entity) store(ctx context.Context, in *memory.StoreInput[struct{}]) (me
 	for i := range found {
 		m := &found[i]
 		m.Name, m.Text = line(m.Name, 100), line(m.Text, maxMention)
-		keys[i] = cmp.Or(items[m.Item], timeKey(m.Time)+"-"+digest(in.Execution.ID(), m.Text))
+		if keys[i] = items[m.Item]; keys[i] == "" {
+			keys[i] = timeKey(m.Time) + "-" + digest(in.Execution.ID(), m.Text)
+		}
 	}
 	x, err := e.names.of(in.Records)
 	if err != nil {

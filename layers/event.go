@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -195,18 +196,19 @@ func (s *shown) hasPassage(id string) bool {
 
 // timeKey sorts as t does, from 1970 on.
 func timeKey(t time.Time) string {
-	return fmt.Sprintf("%016x", keyTime(t))
+	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, uint64(keyTime(t))))
 }
 
 func keyTime(t time.Time) int64 { return max(t.UnixMicro(), 0) }
 
 // digest is a name of 20 characters for texts of any length.
 func digest(texts ...string) string {
-	h := sha256.New()
+	var b []byte
 	for _, t := range texts {
-		fmt.Fprintf(h, "%d:%s", len(t), t)
+		b = append(append(strconv.AppendInt(b, int64(len(t)), 10), ':'), t...)
 	}
-	return hex.EncodeToString(h.Sum(nil)[:10])
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:10])
 }
 
 // inOrder returns the change that makes the updates one after another, without

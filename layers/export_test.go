@@ -43,3 +43,6 @@ func RollNames(stored []byte) (names, again map[string][]string, err error) {
 	}
 	return names, list(part), nil
 }
+
+// HasUnwanted is hasUnwanted, and Unwanted unwanted.
+var HasUnwanted, Unwanted = hasUnwanted, unwanted

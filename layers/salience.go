@@ -104,10 +104,8 @@ func salience(s string, user bool) int {
 	}
 	score := min(names(words), 2)
 	found := make([]bool, len(cues))
+	found[moneyKind] = strings.ContainsFunc(s, isMoney)
 	for _, w := range words {
-		if strings.ContainsAny(w, "$€£¥%") {
-			found[moneyKind] = true
-		}
 		w = strings.ToLower(strings.TrimFunc(w, unicode.IsPunct))
 		if kind, ok := kinds[strings.ReplaceAll(w, "’", "'")]; ok {
 			found[kind] = true
@@ -133,6 +131,8 @@ func salience(s string, user bool) int {
 	}
 	return min(max(score, 0), maxSalience)
 }
+
+func isMoney(r rune) bool { return r == '$' || r == '%' || r == '€' || r == '£' || r == '¥' }
 
 // names counts capitalised words that neither begin the sentence nor address
 // someone at its end.

@@ -25,7 +25,7 @@ func tidy(text string, limit int) (tidied string, cut bool) {
 		}
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	if strings.IndexFunc(text, unwanted) >= 0 {
+	if hasUnwanted(text) {
 		text = strings.Map(func(r rune) rune {
 			if unwanted(r) {
 				return -1
@@ -34,6 +34,18 @@ func tidy(text string, limit int) (tidied string, cut bool) {
 		}, strings.ReplaceAll(text, "\r\n", "\n"))
 	}
 	return text, cut
+}
+
+// hasUnwanted reports whether valid text has a character that is unwanted. It looks at
+// bytes: all texts of a turn come by here, several times.
+func hasUnwanted(text string) bool {
+	for i := range len(text) {
+		c := text[i]
+		if c < ' ' && c != '\n' && c != '\t' || c == 0x7F || c == 0xC2 && text[i+1] < 0xA0 {
+			return true
+		}
+	}
+	return false
 }
 
 func unwanted(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
@@ -82,11 +94,11 @@ func sentences(text string) iter.Seq[string] {
 // sentenceEnd returns where the first sentence of a line ends.
 func sentenceEnd(l string) int {
 	for i, r := range l {
-		end := i + utf8.RuneLen(r)
 		switch r {
 		case '。', '！', '？':
-			return end
+			return i + utf8.RuneLen(r)
 		case '.', '!', '?':
+			end := i + 1
 			if end < len(l) && l[end] != ' ' && l[end] != '\t' {
 				continue // inside 3.5, example.com, ?!
 			}
