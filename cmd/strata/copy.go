@@ -64,7 +64,7 @@ func copyStore(ctx context.Context, t *tool, o *copyOptions) error {
 		return usagef("copy: a mem: store is empty and forgets: name a store that lasts")
 	case src == dst:
 		return usagef("copy: %s is source and destination", o.src)
-	case within(src, dst) || within(dst, src):
+	case isBelow(src, dst) || isBelow(dst, src):
 		return usagef("copy: one store is inside the other: name a destination elsewhere")
 	}
 	return inspectStore(ctx, o.src, func(from storage.Adapter) (err error) {

@@ -84,11 +84,11 @@ type demoRun struct {
 	tracing *tracing
 	pace    time.Duration
 
-	turns []transcript.Turn
-	sits  []stretch // the executions
-	loop  *loop
-	best  *event // a turn that recalled something from another thread
-	steps int    // of the second part, drawn
+	turns     []transcript.Turn
+	sittings  []sitting // the executions
+	loop      *loop
+	showcased *event // a turn that recalled something from another thread
+	teamSteps int    // of the second part, drawn
 }
 
 func runDemo(ctx context.Context, t *tool, o *demoOptions) (err error) {
@@ -96,9 +96,9 @@ func runDemo(ctx context.Context, t *tool, o *demoOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	d := &demoRun{t: t, o: o, turns: turns, sits: stretches(turns)}
+	d := &demoRun{t: t, o: o, turns: turns, sittings: sittingsOf(turns)}
 	if o.sitting >= 0 {
-		return d.victim(ctx)
+		return d.playVictim(ctx)
 	}
 	if o.db, err = demoFile(o.db); err != nil {
 		return err
@@ -113,12 +113,12 @@ func runDemo(ctx context.Context, t *tool, o *demoOptions) (err error) {
 		d.print = eventWriter(t.out)
 	} else {
 		d.s = newScreen(t.out, t.env)
-		d.draw = &drawing{s: d.s, p: newPalette(readyLayers("")), cap: demoBudget - demoReserve}
+		d.draw = &drawing{s: d.s, palette: newPalette(readyLayers("")), cap: demoBudget - demoReserve}
 		if d.s.live() && !o.fast {
 			d.pace = time.Duration(float64(170*time.Millisecond) / o.speed)
 		}
 	}
-	err = d.play(ctx)
+	err = d.playAll(ctx)
 	if err != nil && ctx.Err() != nil {
 		fmt.Fprintf(t.err, "strata: what was acknowledged is stored in %s\n", printable(o.db))
 		return errInterrupted
@@ -144,30 +144,30 @@ func demoFile(db string) (string, error) {
 	return db, nil
 }
 
-// stretch is what one execution consists of: turns from and to, not included.
-type stretch struct{ from, to int }
+// sitting is what one execution consists of: turns from and to, not included.
+type sitting struct{ from, to int }
 
-// stretches divides a conversation where the loop begins new executions.
-func stretches(turns []transcript.Turn) []stretch {
-	var list []stretch
+// sittingsOf divides a conversation where the loop begins new executions.
+func sittingsOf(turns []transcript.Turn) []sitting {
+	var list []sitting
 	for i := range turns {
-		if i == 0 || turns[i].Thread != turns[i-1].Thread || turns[i].Time.Sub(turns[i-1].Time) > sitting {
-			list = append(list, stretch{i, i})
+		if i == 0 || turns[i].Thread != turns[i-1].Thread || turns[i].Time.Sub(turns[i-1].Time) > longestRest {
+			list = append(list, sitting{i, i})
 		}
 		list[len(list)-1].to = i + 1
 	}
 	return list
 }
 
-// doomed is the sitting whose process is killed in its last turn: the first of
+// doomedSitting is the sitting whose process is killed in its last turn: the first of
 // the second half that has four turns to lose.
-func (d *demoRun) doomed() int {
-	for i, s := range d.sits {
+func (d *demoRun) doomedSitting() int {
+	for i, s := range d.sittings {
 		if s.from >= len(d.turns)/2 && s.to-s.from >= 4 {
 			return i
 		}
 	}
-	return len(d.sits) - 1
+	return len(d.sittings) - 1
 }
 
 func (d *demoRun) settings() *settings {
@@ -177,50 +177,50 @@ func (d *demoRun) settings() *settings {
 	}
 }
 
-// play runs the conversation, with a kill in it, and the ending.
-func (d *demoRun) play(ctx context.Context) error {
-	if err := d.fresh(ctx); err != nil {
+// playAll runs the conversation, with a kill in it, and the ending.
+func (d *demoRun) playAll(ctx context.Context) error {
+	if err := d.makeFile(ctx); err != nil {
 		return err
 	}
 	if err := d.show(ctx, &event{Event: eventStart, DB: d.o.db, Cap: demoBudget - demoReserve}); err != nil {
 		return err
 	}
-	doomed := d.doomed()
+	doomed := d.doomedSitting()
 	sum := &totals{}
-	part := func(first, last int, resume *victimLog) error {
-		return d.open(ctx, func() error {
-			d.loop.totals, d.loop.number = sum, d.sits[first].from
+	playSittings := func(first, last int, resume *victimLog) error {
+		return d.withLoop(ctx, func() error {
+			d.loop.totals, d.loop.number = sum, d.sittings[first].from
 			if resume != nil {
-				if err := d.resume(ctx, resume); err != nil {
+				if err := d.resumeVictim(ctx, resume); err != nil {
 					return err
 				}
 			}
-			for d.loop.number < d.sits[last-1].to {
-				if err := d.loop.turn(ctx, &d.turns[d.loop.number]); err != nil {
+			for d.loop.number < d.sittings[last-1].to {
+				if err := d.loop.playTurn(ctx, &d.turns[d.loop.number]); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 	}
-	if err := part(0, doomed, nil); err != nil {
+	if err := playSittings(0, doomed, nil); err != nil {
 		return err
 	}
-	log, err := d.murder(ctx, doomed, sum)
+	log, err := d.killVictim(ctx, doomed, sum)
 	if err != nil {
 		return err
 	}
-	if err := part(doomed, len(d.sits), log); err != nil {
+	if err := playSittings(doomed, len(d.sittings), log); err != nil {
 		return err
 	}
 	if err := d.playTeam(ctx); err != nil {
 		return err
 	}
-	return d.ending(ctx, sum)
+	return d.sumUp(ctx, sum)
 }
 
-// fresh makes the file, and refuses one that has the conversation already.
-func (d *demoRun) fresh(ctx context.Context) error {
+// makeFile makes the file, and refuses one that has the conversation already.
+func (d *demoRun) makeFile(ctx context.Context) error {
 	store, err := openStore(ctx, d.o.db)
 	if err != nil {
 		return err
@@ -236,8 +236,8 @@ func (d *demoRun) fresh(ctx context.Context) error {
 	return store.Close()
 }
 
-// open opens store and memory for f, and closes them.
-func (d *demoRun) open(ctx context.Context, f func() error) error {
+// withLoop opens store and memory for f, and closes them.
+func (d *demoRun) withLoop(ctx context.Context, f func() error) error {
 	store, err := openStore(ctx, d.o.db)
 	if err != nil {
 		return err
@@ -253,8 +253,8 @@ func (d *demoRun) open(ctx context.Context, f func() error) error {
 
 // show draws or prints an event, and keeps the pace.
 func (d *demoRun) show(ctx context.Context, e *event) error {
-	if e.Event == eventTurn && e.Elsewhere != nil && (d.best == nil || strings.Contains(opening(e), showcase)) {
-		d.best = e
+	if e.Event == eventTurn && e.Elsewhere != nil && (d.showcased == nil || strings.Contains(opening(e), showcase)) {
+		d.showcased = e
 	}
 	if d.print != nil {
 		return d.print(e)
@@ -264,13 +264,13 @@ func (d *demoRun) show(ctx context.Context, e *event) error {
 	case eventStart:
 		d.s.printf("%s  an agent's prompts, projected from memory\n", d.s.paint(bold, "Strata demo"))
 		d.s.printf("%s turns, %s executions, 2 threads, %s to %s; prompts of at most %s tokens\n",
-			count(len(d.turns)), count(len(d.sits)), day(d.turns[0].Time), day(d.turns[len(d.turns)-1].Time), count(e.Cap))
+			thousands(len(d.turns)), thousands(len(d.sittings)), day(d.turns[0].Time), day(d.turns[len(d.turns)-1].Time), thousands(e.Cap))
 		d.s.printf("%s\n", d.s.paint(faint, "stored in "+printable(e.DB)))
 		pause = 4 * d.pace
 	case eventBegin:
-		d.draw.begin(e)
+		d.draw.drawThread(e)
 	case eventTurn:
-		d.draw.turn(e)
+		d.draw.drawTurn(e)
 		pause = d.pace
 	case eventKill, eventResume:
 		d.drawDeath(e)
@@ -284,11 +284,11 @@ func (d *demoRun) show(ctx context.Context, e *event) error {
 	if d.s.err != nil {
 		return d.s.err
 	}
-	return rest(ctx, pause)
+	return wait(ctx, pause)
 }
 
-// rest waits, unless somebody interrupts.
-func rest(ctx context.Context, pause time.Duration) error {
+// wait waits, unless somebody interrupts.
+func wait(ctx context.Context, pause time.Duration) error {
 	if pause <= 0 {
 		return nil
 	}

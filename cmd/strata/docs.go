@@ -224,7 +224,7 @@ func (t *tool) docsAdded(r *source.Report, o *docsOptions) error {
 		return nil
 	}
 	_, err := fmt.Fprintf(t.out, "%s added, %s updated, %s removed, %s unchanged\n",
-		count(len(r.Added)), count(len(r.Updated)), count(len(r.Removed)), count(r.Unchanged))
+		thousands(len(r.Added)), thousands(len(r.Updated)), thousands(len(r.Removed)), thousands(r.Unchanged))
 	return err
 }
 

@@ -12,11 +12,11 @@ import (
 
 // drawing shows events to a person.
 type drawing struct {
-	s      *screen
-	p      palette
-	cap    int  // tokens that a prompt may have
-	legend bool // was shown
-	cell   int  // columns of the widest share of a layer so far, to keep columns aligned
+	s       *screen
+	palette palette
+	cap     int  // tokens that a prompt may have
+	legend  bool // was shown
+	cell    int  // columns of the widest share of a layer so far, to keep columns aligned
 }
 
 // Columns of a turn's first line, beside its words and the bar.
@@ -34,13 +34,13 @@ func (d *drawing) layout() (words, bar int) {
 	return room - bar, bar
 }
 
-// begin begins a stretch of one thread: with its day, its name, and the names
+// drawThread begins a stretch of one thread: with its day, its name, and the names
 // of the columns.
-func (d *drawing) begin(e *event) {
+func (d *drawing) drawThread(e *event) {
 	if !d.legend {
 		d.legend = true
 		d.s.printf("\n")
-		d.s.legend(d.p)
+		d.s.legend(d.palette)
 		for _, line := range wrap("Below each turn: tokens used of those allocated, by layer; * marks a layer whose change was sent as an update. "+
 			"What layers leave goes to history. Stable is the share that stood at the start of the prompt before.", d.s.width()) {
 			d.s.printf("%s\n", d.s.paint(faint, line))
@@ -54,61 +54,61 @@ func (d *drawing) begin(e *event) {
 		title += fmt.Sprintf("  (process %d)", e.Process)
 	}
 	d.s.printf("\n")
-	d.s.rule(preview(title, d.s.width()/2), "tokens of "+count(d.cap)+"  stable")
+	d.s.rule(preview(title, d.s.width()/2), "tokens of "+thousands(d.cap)+"  stable")
 }
 
-// turn shows one turn in two lines, and more where there is more to say.
-func (d *drawing) turn(e *event) {
+// drawTurn shows one turn in two lines, and more where there is more to say.
+func (d *drawing) drawTurn(e *event) {
 	words, bar := d.layout()
 	r := e.Report
 	at := "     "
 	if !e.Time.IsZero() {
 		at = e.Time.Format("15:04")
 	}
-	d.s.printf("%4d %s %s %s%s%s\n", e.Number, d.s.paint(faint, at), d.speech(e, pad(preview(opening(e), words), words)), d.s.bar(d.p, r, bar),
-		padLeft(count(r.Tokens), tokenColumns), d.s.paint(green, padLeft(percent(e.Reused, e.Bytes), shareColumns)))
-	d.parts(r)
+	d.s.printf("%4d %s %s %s%s%s\n", e.Number, d.s.paint(faint, at), d.colorSpeech(e, pad(preview(opening(e), words), words)), d.s.bar(d.palette, r, bar),
+		padLeft(thousands(r.Tokens), tokenColumns), d.s.paint(green, padLeft(percent(e.Reused, e.Bytes), shareColumns)))
+	d.drawParts(r)
 	if from := e.Elsewhere; from != nil {
 		head := "from " + from.Thread
 		if !from.Time.IsZero() {
 			head += ", " + from.Time.Format("2 Jan")
 		}
-		d.note(d.s.mark(d.p.find(from.Layer))+" ", 2, head+": “"+from.Text+"”", plain)
+		d.drawNote(d.s.mark(d.palette.find(from.Layer))+" ", 2, head+": “"+from.Text+"”", plain)
 	}
 	if r.Opened != "" && r.Opened != firstEpoch {
-		d.note("", 0, "new prefix: "+r.Opened, faint)
+		d.drawNote("", 0, "new prefix: "+r.Opened, faint)
 	}
 	for i := range r.Hooks {
 		if h := &r.Hooks[i]; h.Status != memory.StatusOK {
-			d.note("", 0, fmt.Sprintf("! %s of %s: %s %s%s", h.Hook, h.Layer, h.Status, h.Error, h.Note), red)
+			d.drawNote("", 0, fmt.Sprintf("! %s of %s: %s %s%s", h.Hook, h.Layer, h.Status, h.Error, h.Note), red)
 		}
 	}
 	for _, n := range r.Notes {
-		d.note("", 0, "note: "+n, faint)
+		d.drawNote("", 0, "note: "+n, faint)
 	}
 }
 
-// speech colors what a person said unlike what a tool returned.
-func (d *drawing) speech(e *event, words string) string {
+// colorSpeech colors what a person said unlike what a tool returned.
+func (d *drawing) colorSpeech(e *event, words string) string {
 	if len(e.Input) > 0 && e.Input[len(e.Input)-1].Kind == projection.ToolResult {
 		return d.s.paint(faint, words)
 	}
 	return words
 }
 
-// note prints a line below a turn.
-func (d *drawing) note(lead string, columns int, text string, c color) {
+// drawNote prints a line below a turn.
+func (d *drawing) drawNote(lead string, columns int, text string, c color) {
 	d.s.printf("%s%s%s\n", strings.Repeat(" ", indent), lead, d.s.paint(c, preview(text, d.s.width()-indent-columns)))
 }
 
-// parts shows what each part of the prompt used of what it was given, what was
+// drawParts shows what each part of the prompt used of what it was given, what was
 // yielded, and what fell out.
-func (d *drawing) parts(r *memory.TurnReport) {
+func (d *drawing) drawParts(r *memory.TurnReport) {
 	row := columnRow{s: d.s, indent: indent}
 	yielded := 0
-	var out []fall
+	var out []missing
 	d.cell = max(d.cell, len("999/999*"))
-	for _, h := range d.p {
+	for _, h := range d.palette {
 		for i := range r.Layers {
 			u := &r.Layers[i]
 			if u.Layer != h.id {
@@ -117,37 +117,37 @@ func (d *drawing) parts(r *memory.TurnReport) {
 			yielded += u.Yielded
 			text, c := "-", faint
 			if u.Used > 0 {
-				text, c = count(u.Used), plain
+				text, c = thousands(u.Used), plain
 			}
-			text += "/" + count(u.Allocated)
+			text += "/" + thousands(u.Allocated)
 			if u.Update != "" {
 				text += "*"
 			}
 			d.cell = max(d.cell, columns(text))
 			row.add(d.s.mark(h)+" ", 2, text, d.cell, c)
 			if n := u.Trimmed + u.Skipped; n > 0 {
-				out = append(out, fall{h, n})
+				out = append(out, missing{h, n})
 			}
 		}
 	}
-	h, hue := r.History, d.p.find(partHistory)
-	row.add(d.s.mark(hue)+" ", 2, count(h.Tokens)+"/"+count(h.Budget), max(d.cell, 11), plain)
-	row.add("", 0, "yielded "+count(yielded), 13, faint)
+	h, hue := r.History, d.palette.find(partHistory)
+	row.add(d.s.mark(hue)+" ", 2, thousands(h.Tokens)+"/"+thousands(h.Budget), max(d.cell, 11), plain)
+	row.add("", 0, "yielded "+thousands(yielded), 13, faint)
 	if n := h.Dropped + h.Unpaired; n > 0 {
-		out = slices.Insert(out, 0, fall{hue, n})
+		out = slices.Insert(out, 0, missing{hue, n})
 	}
 	for i, f := range out {
 		lead := ""
 		if i == 0 {
 			lead = "out "
 		}
-		row.add(lead+d.s.mark(f.from), len(lead)+1, count(f.items), 0, plain)
+		row.add(lead+d.s.mark(f.from), len(lead)+1, thousands(f.items), 0, plain)
 	}
 	row.end()
 }
 
-// fall is how many items of a part are not in a prompt.
-type fall struct {
+// missing is how many items of a part are not in a prompt.
+type missing struct {
 	from  hue
 	items int
 }
@@ -191,7 +191,7 @@ func opening(e *event) string {
 	}
 	for i := range e.Input {
 		if in := &e.Input[i]; in.Kind == projection.ToolResult {
-			return "> " + in.Name + " " + count(len(in.Text)) + " bytes: " + in.Text
+			return "> " + in.Name + " " + thousands(len(in.Text)) + " bytes: " + in.Text
 		}
 	}
 	for _, list := range [][]said{e.Input, e.Output} {

@@ -112,7 +112,7 @@ func (e *explainer) draw(x *memory.Explanation, run *memory.RunInfo) {
 	s := e.s
 	s.printf("%s\n", s.paint(bold, fmt.Sprintf("Turn %d of %s", x.Turn, preview(x.Thread, 60))))
 	s.printf("%s\n", s.paint(faint, fmt.Sprintf("run %s, %s", printable(run.ID), x.Time.UTC().Format("Mon 2 Jan 2006 15:04:05 UTC"))))
-	s.printf("%s of at most %s tokens, %s; the first %s stay as they are for the next prompt\n", count(x.Tokens), count(x.Cap),
+	s.printf("%s of at most %s tokens, %s; the first %s stay as they are for the next prompt\n", thousands(x.Tokens), thousands(x.Cap),
 		plural(len(x.Items), "item", "items"), plural(x.Stable, "item", "items"))
 	if x.Opened != "" {
 		s.printf("a new prefix epoch was opened: %s\n", printable(x.Opened))
@@ -130,7 +130,7 @@ func (e *explainer) draw(x *memory.Explanation, run *memory.RunInfo) {
 				}
 			}
 			s.printf("\n")
-			s.rule(string(band), plural(n, "item", "items")+", "+count(tokens)+" tokens")
+			s.rule(string(band), plural(n, "item", "items")+", "+thousands(tokens)+" tokens")
 		}
 		e.item(i, it)
 	}
@@ -146,7 +146,7 @@ func (e *explainer) item(i int, it *memory.Explained) {
 			who += " (" + string(it.Item.Action) + ")"
 		}
 	}
-	lead := fmt.Sprintf("%4d %s ", i+1, padLeft(count(it.Tokens), 6))
+	lead := fmt.Sprintf("%4d %s ", i+1, padLeft(thousands(it.Tokens), 6))
 	who = preview(who, 24)
 	room := s.width() - columns(lead) - columns(who) - 2
 	text := it.Item.Text()
@@ -249,7 +249,7 @@ func (e *explainer) leftOut(x *memory.Explanation) {
 	s.printf("\n")
 	s.rule("budgets", "allocated     used  yielded")
 	row := func(name, placement string, allocated, used, yielded int) {
-		s.printf("  %s %s %9s %8s %8s\n", pad(preview(name, 18), 18), pad(placement, max(s.width()-2-19-28, 8)), count(allocated), count(used), count(yielded))
+		s.printf("  %s %s %9s %8s %8s\n", pad(preview(name, 18), 18), pad(placement, max(s.width()-2-19-28, 8)), thousands(allocated), thousands(used), thousands(yielded))
 	}
 	for i := range x.Layers {
 		u := &x.Layers[i]
@@ -258,7 +258,7 @@ func (e *explainer) leftOut(x *memory.Explanation) {
 			placement += ", update " + u.Update
 		}
 		if u.Carried > 0 {
-			placement += fmt.Sprintf(", %s superseded", count(u.Carried))
+			placement += fmt.Sprintf(", %s superseded", thousands(u.Carried))
 		}
 		row(u.Layer, placement, u.Allocated, u.Used, u.Yielded)
 	}

@@ -54,7 +54,7 @@ func (t *tool) indexCheck(ctx context.Context, store storage.Adapter) error {
 		}
 		indexes++
 		here := 0
-		for f, err := range both(search.Check(ctx, storage.Scope(store, name)), vector.Check(ctx, storage.Scope(store, name+"/v"))) {
+		for f, err := range faultsOfBoth(search.Check(ctx, storage.Scope(store, name)), vector.Check(ctx, storage.Scope(store, name+"/v"))) {
 			if err != nil {
 				return err
 			}
@@ -97,8 +97,8 @@ func (t *tool) indexCheck(ctx context.Context, store storage.Adapter) error {
 	return nil
 }
 
-// both yields the faults of an index of words, and of the vectors beside it.
-func both(words, vectors iter.Seq2[storage.Fault, error]) iter.Seq2[storage.Fault, error] {
+// faultsOfBoth yields the faults of an index of words, and of the vectors beside it.
+func faultsOfBoth(words, vectors iter.Seq2[storage.Fault, error]) iter.Seq2[storage.Fault, error] {
 	return func(yield func(storage.Fault, error) bool) {
 		for f, err := range words {
 			if !yield(f, err) {
@@ -224,7 +224,7 @@ func indexesOf(ctx context.Context, store storage.Adapter, layer string) iter.Se
 		if layer != "" {
 			prefix += storage.EscapeSegment(layer) + "/"
 		}
-		for name, err := range storage.Groups(ctx, store, prefix, recordsOf) {
+		for name, err := range storage.Groups(ctx, store, prefix, recordsPrefix) {
 			if err != nil {
 				yield("", err)
 				return
@@ -241,9 +241,9 @@ func indexesOf(ctx context.Context, store storage.Adapter, layer string) iter.Se
 	}
 }
 
-// recordsOf returns the prefix of the layer's records that a key is one of:
+// recordsPrefix returns the prefix of the layer's records that a key is one of:
 // _layers/<layer>/<kind>/<id>/r<clears>.
-func recordsOf(key string) (string, bool) {
+func recordsPrefix(key string) (string, bool) {
 	parts := strings.SplitN(key, "/", 6)
 	if len(parts) < 6 || !strings.HasPrefix(parts[4], "r") {
 		return "", false

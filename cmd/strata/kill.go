@@ -28,10 +28,10 @@ type victimLog struct {
 	acked     int
 }
 
-// victim is the process to be killed: it plays a sitting, projects its last turn
+// playVictim is the process to be killed: it plays a sitting, projects its last turn
 // but does not commit it, and waits for its end.
-func (d *demoRun) victim(ctx context.Context) error {
-	if d.o.sitting >= len(d.sits) {
+func (d *demoRun) playVictim(ctx context.Context) error {
+	if d.o.sitting >= len(d.sittings) {
 		return usagef("demo: there is no sitting %d", d.o.sitting)
 	}
 	var err error
@@ -41,15 +41,15 @@ func (d *demoRun) victim(ctx context.Context) error {
 	}
 	defer d.tracing.close()
 	d.print = eventWriter(d.t.out)
-	s := d.sits[d.o.sitting]
-	return d.open(ctx, func() error {
+	s := d.sittings[d.o.sitting]
+	return d.withLoop(ctx, func() error {
 		d.loop.number = s.from
-		d.loop.executed = func(ctx context.Context) error {
+		d.loop.onCommit = func(ctx context.Context) error {
 			d.tracing.flush(ctx) // a killed process sends nothing more
 			return nil
 		}
 		for d.loop.number < s.to-1 {
-			if err := d.loop.turn(ctx, &d.turns[d.loop.number]); err != nil {
+			if err := d.loop.playTurn(ctx, &d.turns[d.loop.number]); err != nil {
 				return err
 			}
 		}
@@ -68,8 +68,8 @@ func (d *demoRun) victim(ctx context.Context) error {
 	})
 }
 
-// murder has a process play a sitting and kills it in the middle of a turn.
-func (d *demoRun) murder(ctx context.Context, sitting int, sum *totals) (*victimLog, error) {
+// killVictim has a process play a sitting and kills it in the middle of a turn.
+func (d *demoRun) killVictim(ctx context.Context, sitting int, sum *totals) (*victimLog, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
@@ -98,7 +98,7 @@ func (d *demoRun) murder(ctx context.Context, sitting int, sum *totals) (*victim
 		return nil, fmt.Errorf("start a second process: %w", err)
 	}
 	log := &victimLog{process: cmd.Process.Pid}
-	err = d.watch(ctx, out, log, sum)
+	err = d.watchVictim(ctx, out, log, sum)
 	killErr := cmd.Process.Kill()
 	waitErr := cmd.Wait() // says that it was killed, unless it ended by itself
 	switch {
@@ -113,12 +113,12 @@ func (d *demoRun) murder(ctx context.Context, sitting int, sum *totals) (*victim
 	}
 	return log, d.show(ctx, &event{
 		Event: eventKill, Process: log.process, Thread: log.thread, Execution: log.execution,
-		Acked: log.acked, Number: d.sits[sitting].to,
+		Acked: log.acked, Number: d.sittings[sitting].to,
 	})
 }
 
-// watch shows what the second process acknowledges, until a turn is in flight.
-func (d *demoRun) watch(ctx context.Context, out io.Reader, log *victimLog, sum *totals) error {
+// watchVictim shows what the second process acknowledges, until a turn is in flight.
+func (d *demoRun) watchVictim(ctx context.Context, out io.Reader, log *victimLog, sum *totals) error {
 	for dec := json.NewDecoder(out); ; {
 		var e event
 		if err := dec.Decode(&e); err != nil {
@@ -140,15 +140,15 @@ func (d *demoRun) watch(ctx context.Context, out io.Reader, log *victimLog, sum 
 	}
 }
 
-// resume continues the execution of the killed process, after a look at whether
+// resumeVictim continues the execution of the killed process, after a look at whether
 // all is there that it had acknowledged.
-func (d *demoRun) resume(ctx context.Context, log *victimLog) error {
+func (d *demoRun) resumeVictim(ctx context.Context, log *victimLog) error {
 	run, err := d.loop.memory.Resume(ctx, log.execution)
 	if err != nil {
 		return err
 	}
-	d.loop.adopt(run)
-	if err := d.loop.lastPrompt(ctx, log.thread); err != nil {
+	d.loop.startWork(run)
+	if err := d.loop.loadPrompt(ctx, log.thread); err != nil {
 		return err
 	}
 	first := d.loop.number
@@ -159,7 +159,7 @@ func (d *demoRun) resume(ctx context.Context, log *victimLog) error {
 		if err != nil {
 			return err
 		}
-		if i := first + rec.Step - 1; i < len(d.turns) && same(&d.turns[i], rec) {
+		if i := first + rec.Step - 1; i < len(d.turns) && sameTurn(&d.turns[i], rec) {
 			found++
 		}
 	}
@@ -172,8 +172,8 @@ func (d *demoRun) resume(ctx context.Context, log *victimLog) error {
 	})
 }
 
-// same says whether a stored turn has the items of a turn of the conversation.
-func same(t *transcript.Turn, rec *memory.Turn) bool {
+// sameTurn says whether a stored turn has the items of a turn of the conversation.
+func sameTurn(t *transcript.Turn, rec *memory.Turn) bool {
 	return slices.Equal(quote(rec.Items), quote(slices.Concat(t.Input, t.Output)))
 }
 

@@ -69,8 +69,8 @@ func (l *ledger) layer() memory.Layer {
 	})
 }
 
-// has reports whether the store had an item when its thread was first asked for.
-func (l *ledger) has(ctx context.Context, thread, id string) (bool, error) {
+// had reports whether the store had an item when its thread was first asked for.
+func (l *ledger) had(ctx context.Context, thread, id string) (bool, error) {
 	a, err := l.account(ctx, thread)
 	if err != nil {
 		return false, err
@@ -79,8 +79,8 @@ func (l *ledger) has(ctx context.Context, thread, id string) (bool, error) {
 	return ok, nil
 }
 
-// wrote reports whether an execution of a thread added items of transcripts.
-func (l *ledger) wrote(ctx context.Context, thread, execution string) (bool, error) {
+// addedBy reports whether an execution of a thread added items of transcripts.
+func (l *ledger) addedBy(ctx context.Context, thread, execution string) (bool, error) {
 	a, err := l.account(ctx, thread)
 	if err != nil {
 		return false, err
@@ -129,15 +129,15 @@ func (a *account) load(ctx context.Context, store storage.Adapter, prefix string
 	return nil
 }
 
-// interrupted resumes the execution that added the last turn of a thread, if it
+// resumeInterrupted resumes the execution that added the last turn of a thread, if it
 // was for the same identity and has not ended: whoever ran it was killed. It
 // returns nil if there is none. Where run is at work on a thread, it is so alone.
-func (l *loop) interrupted(ctx context.Context, who memory.Identity) (*memory.Run, error) {
+func (l *loop) resumeInterrupted(ctx context.Context, who memory.Identity) (*memory.Run, error) {
 	info, ok := l.stored[who.Thread]
 	if l.ledger == nil || !ok {
 		return nil, nil
 	}
-	wrote, err := l.ledger.wrote(ctx, who.Thread, info.Execution)
+	wrote, err := l.ledger.addedBy(ctx, who.Thread, info.Execution)
 	if err != nil || !wrote {
 		return nil, err
 	}
@@ -164,13 +164,13 @@ func (l *loop) interrupted(ctx context.Context, who memory.Identity) (*memory.Ru
 	return run, nil
 }
 
-// settle ends the executions that were interrupted behind the last of what the
+// endInterrupted ends the executions that were interrupted behind the last of what the
 // file has of their threads. No run is at work.
-func (l *loop) settle(ctx context.Context) error {
+func (l *loop) endInterrupted(ctx context.Context) error {
 	for _, thread := range slices.Sorted(maps.Keys(l.ledger.loaded)) {
 		who := l.identity
 		who.Thread = thread
-		run, err := l.interrupted(ctx, who)
+		run, err := l.resumeInterrupted(ctx, who)
 		if err == nil && run != nil {
 			err = run.End(ctx, memory.Success)
 		}

@@ -25,38 +25,38 @@ import (
 // loop is an agent loop: turns come in, a memory projects and commits each, a
 // model answers in between. It is what demo and run share.
 type loop struct {
-	store    storage.Adapter
-	memory   *memory.Memory // with the system text of the turn at work
-	settings *settings
-	system   *transcript.System
-	untold   bool // the system text cannot be used
-	asks     bool // a model answers, not the transcript
-	clock    *clock
-	tracing  *tracing
-	tracer   trace.Tracer
-	identity memory.Identity // of all executions, but for the thread
-	ledger   *ledger         // of what transcripts added; may be nil
-	answer   answerFunc
-	emit     func(*event) error
-	executed func(ctx context.Context) error // runs after every commit; may be nil
-	refuse   func(line int, why error) error // reports what cannot be taken, and says whether to go on; nil ends the loop
+	store         storage.Adapter
+	memory        *memory.Memory // with the system text of the turn at work
+	settings      *settings
+	system        *transcript.System
+	systemRefused bool // the system text cannot be used
+	asksModel     bool // a model answers, not the transcript
+	clock         *clock
+	tracing       *tracing
+	tracer        trace.Tracer
+	identity      memory.Identity // of all executions, but for the thread
+	ledger        *ledger         // of what transcripts added; may be nil
+	answer        answerFunc
+	emit          func(*event) error
+	onCommit      func(ctx context.Context) error // runs after every commit; may be nil
+	onRefusal     func(line int, why error) error // reports what cannot be taken, and says whether to go on; nil ends the loop
 
 	run    *memory.Run // of the thread at work; nil before the first turn
 	last   time.Time   // of the run's last turn
 	number int         // of the last turn
 	totals *totals
 
-	stored map[string]memory.ThreadInfo // threads that no run is at work on
-	prompt []byte                       // the last of the run's thread
-	spare  []byte                       // room for the next
+	stored      map[string]memory.ThreadInfo // threads that no run is at work on
+	prompt      []byte                       // the last of the run's thread
+	spareBuffer []byte                       // room for the next
 }
 
 // answerFunc is the model: given the prompt of a turn, it says what to commit.
 // more asks for another round of the same turn with these items.
 type answerFunc func(ctx context.Context, run *memory.Run, turn *transcript.Turn, view *projection.View, round int) (resp memory.Response, more []projection.Item, err error)
 
-// recorded is the model of a transcript: it answers what it answered then.
-func recorded(_ context.Context, _ *memory.Run, turn *transcript.Turn, view *projection.View, _ int) (memory.Response, []projection.Item, error) {
+// answerRecorded is the model of a transcript: it answers what it answered then.
+func answerRecorded(_ context.Context, _ *memory.Run, turn *transcript.Turn, view *projection.View, _ int) (memory.Response, []projection.Item, error) {
 	return memory.Response{Items: turn.Output, Usage: memory.Usage{Input: view.Tokens}}, nil, nil
 }
 
@@ -72,7 +72,7 @@ type settings struct {
 // readyLayers are the layers of demo and run: all that need no set-up.
 func readyLayers(instructions string) []memory.Layer {
 	return []memory.Layer{
-		layers.Instructions(&layers.InstructionsOptions{Text: instructions, Spec: memory.Spec{Budget: room(instructions)}}),
+		layers.Instructions(&layers.InstructionsOptions{Text: instructions, Spec: memory.Spec{Budget: instructionsBudget(instructions)}}),
 		layers.WorkingMemory(nil),
 		layers.Observations(nil),
 		layers.Episodic(nil),
@@ -80,19 +80,19 @@ func readyLayers(instructions string) []memory.Layer {
 	}
 }
 
-// room is the budget of instructions: all that they need, so that they take no
+// instructionsBudget is the budget of instructions: all that they need, so that they take no
 // share from layers that grow.
-func room(instructions string) projection.Budget {
+func instructionsBudget(instructions string) projection.Budget {
 	n := len(instructions)/2 + 64 // more than any tokenizer counts for prose
 	return projection.Between(min(n, 2000), n)
 }
 
 func newLoop(ctx context.Context, store storage.Adapter, tr *tracing, identity memory.Identity, s *settings, books *ledger, emit func(*event) error) (*loop, error) {
 	l := &loop{
-		store: store, settings: s, clock: &clock{}, tracing: tr, tracer: tr.tracer(), identity: identity, ledger: books, answer: recorded, emit: emit,
+		store: store, settings: s, clock: &clock{}, tracing: tr, tracer: tr.tracer(), identity: identity, ledger: books, answer: answerRecorded, emit: emit,
 		totals: &totals{}, stored: make(map[string]memory.ThreadInfo),
 	}
-	if err := l.remember(); err != nil {
+	if err := l.makeMemory(); err != nil {
 		return nil, err
 	}
 	for info, err := range memory.Threads(ctx, store) {
@@ -104,14 +104,14 @@ func newLoop(ctx context.Context, store storage.Adapter, tr *tracing, identity m
 	return l, nil
 }
 
-// remember makes the memory, whose runs all have one system text.
-func (l *loop) remember() error {
+// makeMemory makes the memory, whose runs all have one system text.
+func (l *loop) makeMemory() error {
 	s := l.settings
 	opts := memory.Options{
 		Policy: s.policy, Tokenizer: s.tokenizer, Model: s.model, KeepTurns: s.keepTurns,
 		Clock: l.clock.now, TracerProvider: l.tracing.provider,
 	}
-	if l.system != nil && !l.untold {
+	if l.system != nil && !l.systemRefused {
 		opts.System = l.system.Items
 	}
 	ready := readyLayers(s.instructions)
@@ -125,50 +125,50 @@ func (l *loop) remember() error {
 	return err
 }
 
-// sitting is how long a thread may rest until its execution is over.
-const sitting = 4 * time.Hour
+// longestRest is how long a thread may rest until its execution is over.
+const longestRest = 4 * time.Hour
 
-// turn plays one turn, in the execution of its thread: the one at work, or a new
+// playTurn plays one turn, in the execution of its thread: the one at work, or a new
 // one if another thread was at work, this one has rested, or its system text is
 // another now.
-func (l *loop) turn(ctx context.Context, t *transcript.Turn) error {
+func (l *loop) playTurn(ctx context.Context, t *transcript.Turn) error {
 	l.clock.set(t.Time)
-	if l.run != nil && (l.run.Execution().Identity().Thread != t.Thread || l.rested(t) || t.System != l.system) {
-		if err := l.end(ctx, memory.Success); err != nil {
+	if l.run != nil && (l.run.Execution().Identity().Thread != t.Thread || l.sittingIsOver(t) || t.System != l.system) {
+		if err := l.endRun(ctx, memory.Success); err != nil {
 			return err
 		}
 	}
 	if l.run == nil {
-		if err := l.begin(ctx, t); err != nil {
+		if err := l.beginRun(ctx, t); err != nil {
 			if why, ok := errors.AsType[*memory.IdentityError](err); ok && why.Field == "thread" && t.Thread != l.identity.Thread {
-				return l.refused(t.Line, err)
+				return l.reportRefusal(t.Line, err)
 			}
 			return err
 		}
 	}
 	l.last = t.Time
 	l.number++
-	return l.play(ctx, t)
+	return l.playRounds(ctx, t)
 }
 
-// rested reports whether the thread has rested so long that a turn begins
+// sittingIsOver reports whether the thread has rested so long that a turn begins
 // another execution.
-func (l *loop) rested(t *transcript.Turn) bool {
-	return !t.Time.IsZero() && t.Time.Sub(l.last) > sitting
+func (l *loop) sittingIsOver(t *transcript.Turn) bool {
+	return !t.Time.IsZero() && t.Time.Sub(l.last) > longestRest
 }
 
-// begin begins an execution for a turn, or goes on with one that was
+// beginRun begins an execution for a turn, or goes on with one that was
 // interrupted in the middle of its sitting.
-func (l *loop) begin(ctx context.Context, t *transcript.Turn) error {
+func (l *loop) beginRun(ctx context.Context, t *transcript.Turn) error {
 	if t.System != l.system {
-		if err := l.tell(ctx, t.System); err != nil {
+		if err := l.useSystem(ctx, t.System); err != nil {
 			return err
 		}
 	}
 	who := l.identity
 	who.Thread = t.Thread
-	run, err := l.interrupted(ctx, who)
-	if err == nil && run != nil && l.rested(t) {
+	run, err := l.resumeInterrupted(ctx, who)
+	if err == nil && run != nil && l.sittingIsOver(t) {
 		run, err = nil, run.End(ctx, memory.Success)
 	}
 	if err == nil && run == nil {
@@ -177,39 +177,39 @@ func (l *loop) begin(ctx context.Context, t *transcript.Turn) error {
 	if err != nil {
 		return err
 	}
-	l.adopt(run)
-	if err := l.lastPrompt(ctx, t.Thread); err != nil {
+	l.startWork(run)
+	if err := l.loadPrompt(ctx, t.Thread); err != nil {
 		return err
 	}
 	return l.emit(&event{Event: eventBegin, Thread: t.Thread, Execution: run.Execution().ID(), Time: t.Time})
 }
 
-// tell makes system the system text. One that cannot be used is reported, and
+// useSystem makes system the system text. One that cannot be used is reported, and
 // left out.
-func (l *loop) tell(ctx context.Context, system *transcript.System) error {
+func (l *loop) useSystem(ctx context.Context, system *transcript.System) error {
 	before := l.memory
-	l.system, l.untold = system, false
-	if err := l.remember(); err != nil {
-		if err := l.refused(system.Line, err); err != nil {
+	l.system, l.systemRefused = system, false
+	if err := l.makeMemory(); err != nil {
+		if err := l.reportRefusal(system.Line, err); err != nil {
 			return err
 		}
-		l.untold = true
-		if err := l.remember(); err != nil {
+		l.systemRefused = true
+		if err := l.makeMemory(); err != nil {
 			return err
 		}
 	}
 	return before.Close(ctx)
 }
 
-// adopt makes a run the one at work.
-func (l *loop) adopt(run *memory.Run) {
+// startWork makes a run the one at work.
+func (l *loop) startWork(run *memory.Run) {
 	l.run = run
 	l.totals.Executions++
 }
 
-// play projects, has the model answer, and commits, in as many rounds as it
+// playRounds projects, has the model answer, and commits, in as many rounds as it
 // takes.
-func (l *loop) play(ctx context.Context, t *transcript.Turn) (err error) {
+func (l *loop) playRounds(ctx context.Context, t *transcript.Turn) (err error) {
 	ctx, span := l.tracer.Start(ctx, "turn", trace.WithAttributes(attribute.Int("strata.input.turn", l.number)))
 	defer func() {
 		if err != nil {
@@ -220,7 +220,7 @@ func (l *loop) play(ctx context.Context, t *transcript.Turn) (err error) {
 	items := t.Input
 	for round := 0; ; round++ {
 		var view *projection.View
-		if view, items, err = l.project(ctx, t, items); err != nil {
+		if view, items, err = l.projectItems(ctx, t, items); err != nil {
 			return err
 		}
 		if view == nil {
@@ -230,10 +230,10 @@ func (l *loop) play(ctx context.Context, t *transcript.Turn) (err error) {
 		if err != nil {
 			return err
 		}
-		if resp.Items, err = l.commit(ctx, t, resp); err != nil {
+		if resp.Items, err = l.commitItems(ctx, t, resp); err != nil {
 			return err
 		}
-		if err := l.committed(ctx, t, items, resp.Items, view); err != nil {
+		if err := l.reportRound(ctx, t, items, resp.Items, view); err != nil {
 			return err
 		}
 		if len(more) == 0 {
@@ -243,10 +243,10 @@ func (l *loop) play(ctx context.Context, t *transcript.Turn) (err error) {
 	}
 }
 
-// committed reports a round that is durable.
-func (l *loop) committed(ctx context.Context, t *transcript.Turn, in, out []projection.Item, view *projection.View) error {
-	if l.executed != nil {
-		if err := l.executed(ctx); err != nil {
+// reportRound reports a round that is durable.
+func (l *loop) reportRound(ctx context.Context, t *transcript.Turn, in, out []projection.Item, view *projection.View) error {
+	if l.onCommit != nil {
+		if err := l.onCommit(ctx); err != nil {
 			return err
 		}
 	}
@@ -257,8 +257,8 @@ func (l *loop) committed(ctx context.Context, t *transcript.Turn, in, out []proj
 		Input: quote(in), Output: quote(out), Report: &report,
 	}
 	var err error
-	e.Reused, e.Bytes = l.reuse(view)
-	if e.Elsewhere, err = l.elsewhere(ctx, t.Thread, view); err != nil {
+	e.Reused, e.Bytes = l.reusedBytes(view)
+	if e.Elsewhere, err = l.recalledElsewhere(ctx, t.Thread, view); err != nil {
 		return err
 	}
 	l.totals.add(e)
@@ -282,18 +282,18 @@ func (t *totals) add(e *event) {
 	}
 }
 
-// reuse returns how many bytes of a prompt stood at the start of the thread's
+// reusedBytes returns how many bytes of a prompt stood at the start of the thread's
 // prompt before, and how many it has: what a provider's cache can be asked for.
-func (l *loop) reuse(view *projection.View) (reused, size int) {
-	now := view.AppendText(l.spare[:0])
+func (l *loop) reusedBytes(view *projection.View) (reused, size int) {
+	now := view.AppendText(l.spareBuffer[:0])
 	reused = commonPrefix(l.prompt, now)
-	l.prompt, l.spare = now, l.prompt
+	l.prompt, l.spareBuffer = now, l.prompt
 	return reused, len(now)
 }
 
-// lastPrompt reads the prompt of a thread's last turn, which its next is
+// loadPrompt reads the prompt of a thread's last turn, which its next is
 // compared with: those of all threads are more than fits in memory.
-func (l *loop) lastPrompt(ctx context.Context, thread string) error {
+func (l *loop) loadPrompt(ctx context.Context, thread string) error {
 	l.prompt = l.prompt[:0]
 	info, ok := l.stored[thread]
 	if !ok || info.Turns == 0 {
@@ -319,14 +319,14 @@ func commonPrefix(a, b []byte) int {
 	return n
 }
 
-// elsewhere returns the first thing in a view that was said in another thread.
-func (l *loop) elsewhere(ctx context.Context, thread string, view *projection.View) (*elsewhere, error) {
+// recalledElsewhere returns the first thing in a view that was said in another thread.
+func (l *loop) recalledElsewhere(ctx context.Context, thread string, view *projection.View) (*elsewhere, error) {
 	for _, it := range view.All() {
 		if it.Layer == "" {
 			continue
 		}
 		for _, ref := range it.Refs {
-			index, ok := recordsOf(ref)
+			index, ok := recordsPrefix(ref)
 			if !ok {
 				continue // the id of an item
 			}
@@ -349,8 +349,8 @@ func (l *loop) elsewhere(ctx context.Context, thread string, view *projection.Vi
 	return nil, nil
 }
 
-// end ends the run at work, if there is one.
-func (l *loop) end(ctx context.Context, outcome memory.Outcome) error {
+// endRun ends the run at work, if there is one.
+func (l *loop) endRun(ctx context.Context, outcome memory.Outcome) error {
 	run := l.run
 	if run == nil {
 		return nil
@@ -360,12 +360,12 @@ func (l *loop) end(ctx context.Context, outcome memory.Outcome) error {
 	if err := run.End(ctx, outcome); err != nil {
 		return err
 	}
-	l.rest(run)
+	l.noteThread(run)
 	return l.emit(&event{Event: eventEnd, Thread: x.Identity().Thread, Execution: x.ID(), Outcome: outcome})
 }
 
-// rest takes note of where the thread of a run that is over stands.
-func (l *loop) rest(run *memory.Run) {
+// noteThread takes note of where the thread of a run that is over stands.
+func (l *loop) noteThread(run *memory.Run) {
 	x := run.Execution()
 	if n := run.Report().Turn; n > 0 {
 		l.stored[x.Identity().Thread] = memory.ThreadInfo{Thread: x.Identity().Thread, Turns: n, Execution: x.ID()}
@@ -384,7 +384,7 @@ func (l *loop) close(ctx context.Context, cause error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
-	err := l.end(ctx, outcome)
+	err := l.endRun(ctx, outcome)
 	if closeErr := l.memory.Close(ctx); err == nil && closeErr != nil {
 		err = fmt.Errorf("stop memory: %w", closeErr)
 	}

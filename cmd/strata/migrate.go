@@ -47,7 +47,7 @@ func (t *tool) migrated(m *soma.Migrated, asJSON bool) error {
 			return err
 		}
 	} else {
-		fmt.Fprintf(t.out, "migrated %s, %s as they should be\n", plural(m.Migrated, "entity", "entities"), count(m.Skipped))
+		fmt.Fprintf(t.out, "migrated %s, %s as they should be\n", plural(m.Migrated, "entity", "entities"), thousands(m.Skipped))
 		if m.Converted > 0 {
 			fmt.Fprintf(t.out, "converted %s\n", plural(m.Converted, "decision", "decisions"))
 		}

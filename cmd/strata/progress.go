@@ -83,16 +83,16 @@ func (c *pace) at(part, whole int64) {
 }
 
 func paceText(verb string, part, whole, done int64, took time.Duration) string {
-	text := verb + " " + count(part)
+	text := verb + " " + thousands(part)
 	if whole > 0 {
-		text += " of " + count(whole)
+		text += " of " + thousands(whole)
 	}
 	text += " keys"
 	rate := float64(done) / took.Seconds()
 	if took < time.Second || rate < 1 {
 		return text
 	}
-	text += fmt.Sprintf(", %s/s", count(int64(rate)))
+	text += fmt.Sprintf(", %s/s", thousands(int64(rate)))
 	if whole > part {
 		left := time.Duration(float64(whole-part) / rate * float64(time.Second))
 		text += ", " + left.Round(time.Second).String() + " left"

@@ -15,30 +15,30 @@ import (
 // that is too large, one that does not fit the budget, a thread with a name that
 // is none, a system text that is too long.
 
-// refused reports that something of a line cannot be taken. It returns an error
+// reportRefusal reports that something of a line cannot be taken. It returns an error
 // if that ends the loop.
-func (l *loop) refused(line int, why error) error {
-	if l.refuse == nil {
+func (l *loop) reportRefusal(line int, why error) error {
+	if l.onRefusal == nil {
 		return why
 	}
-	return l.refuse(line, why)
+	return l.onRefusal(line, why)
 }
 
-// drop refuses one of items, which is of a turn of the transcript.
-func (l *loop) drop(t *transcript.Turn, items []projection.Item, i int, why error) ([]projection.Item, error) {
+// dropItem refuses one of items, which is of a turn of the transcript.
+func (l *loop) dropItem(t *transcript.Turn, items []projection.Item, i int, why error) ([]projection.Item, error) {
 	line, ok := t.Lines[items[i].ID]
 	if !ok {
 		return nil, why // it is of an endpoint's answer
 	}
-	if err := l.refused(line, why); err != nil {
+	if err := l.reportRefusal(line, why); err != nil {
 		return nil, err
 	}
 	return slices.Concat(items[:i], items[i+1:]), nil
 }
 
-// project returns the view for a turn with those of items that can be taken; nil
+// projectItems returns the view for a turn with those of items that can be taken; nil
 // if none can, and there is no answer to take either.
-func (l *loop) project(ctx context.Context, t *transcript.Turn, items []projection.Item) (*projection.View, []projection.Item, error) {
+func (l *loop) projectItems(ctx context.Context, t *transcript.Turn, items []projection.Item) (*projection.View, []projection.Item, error) {
 	for {
 		view, err := l.run.Project(ctx, items...)
 		if err == nil {
@@ -46,45 +46,45 @@ func (l *loop) project(ctx context.Context, t *transcript.Turn, items []projecti
 		}
 		var over *projection.BudgetError
 		if bad, ok := errors.AsType[*memory.ItemError](err); ok {
-			items, err = l.drop(t, items, bad.Index, err)
-		} else if errors.As(err, &over) && l.refuse != nil {
-			items, err = l.shrink(ctx, t, items, over, err)
+			items, err = l.dropItem(t, items, bad.Index, err)
+		} else if errors.As(err, &over) && l.onRefusal != nil {
+			items, err = l.fitBudget(ctx, t, items, over, err)
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		if len(items) == 0 && (l.asks || len(t.Output) == 0) {
+		if len(items) == 0 && (l.asksModel || len(t.Output) == 0) {
 			return nil, nil, nil
 		}
 	}
 }
 
-// shrink leaves out what takes a prompt over its budget: the system text of the
+// fitBudget leaves out what takes a prompt over its budget: the system text of the
 // transcript, the newest user message, or else the largest item. The run has the
 // items already, so that it is left where its last commit was, and gone on with
 // from there.
-func (l *loop) shrink(ctx context.Context, t *transcript.Turn, items []projection.Item, over *projection.BudgetError, err error) ([]projection.Item, error) {
+func (l *loop) fitBudget(ctx context.Context, t *transcript.Turn, items []projection.Item, over *projection.BudgetError, err error) ([]projection.Item, error) {
 	switch {
-	case l.system != nil && over.System > over.Cap/2 && !l.untold:
-		if err := l.refused(l.system.Line, fmt.Errorf("system text: %w", err)); err != nil {
+	case l.system != nil && over.System > over.Cap/2 && !l.systemRefused:
+		if err := l.reportRefusal(l.system.Line, fmt.Errorf("system text: %w", err)); err != nil {
 			return nil, err
 		}
-		return items, l.again(ctx, true)
+		return items, l.restartRun(ctx, true)
 	case over.System+over.Required+over.Tail >= over.Cap || len(items) == 0:
 		return nil, err // nothing would fit
 	}
-	i := culprit(items, over)
+	i := overBudgetItem(items, over)
 	if _, ok := t.Lines[items[i].ID]; !ok {
 		return nil, err
 	}
-	if err := l.again(ctx, l.untold); err != nil { // first: the end of a run stores what it has
+	if err := l.restartRun(ctx, l.systemRefused); err != nil { // first: the end of a run stores what it has
 		return nil, err
 	}
-	return l.drop(t, items, i, err)
+	return l.dropItem(t, items, i, err)
 }
 
-// culprit returns the index of the item that takes a prompt over its budget.
-func culprit(items []projection.Item, over *projection.BudgetError) int {
+// overBudgetItem returns the index of the item that takes a prompt over its budget.
+func overBudgetItem(items []projection.Item, over *projection.BudgetError) int {
 	largest, size := 0, -1
 	for i := range items {
 		if n := len(items[i].Text()); n > size {
@@ -102,14 +102,14 @@ func culprit(items []projection.Item, over *projection.BudgetError) int {
 	return largest
 }
 
-// again goes on with the run at work from its last commit, as after a crash; in
+// restartRun goes on with the run at work from its last commit, as after a crash; in
 // another memory where the system text is another.
-func (l *loop) again(ctx context.Context, untold bool) error {
-	run, told := l.run, l.untold
-	l.run, l.untold = nil, untold
+func (l *loop) restartRun(ctx context.Context, untold bool) error {
+	run, told := l.run, l.systemRefused
+	l.run, l.systemRefused = nil, untold
 	err := run.Discard(ctx)
 	if err == nil && told != untold {
-		err = l.remember()
+		err = l.makeMemory()
 	}
 	if err != nil {
 		return err
@@ -122,15 +122,15 @@ func (l *loop) again(ctx context.Context, untold bool) error {
 	return err
 }
 
-// commit commits a response, with those of its items that can be taken.
-func (l *loop) commit(ctx context.Context, t *transcript.Turn, resp memory.Response) ([]projection.Item, error) {
+// commitItems commits a response, with those of its items that can be taken.
+func (l *loop) commitItems(ctx context.Context, t *transcript.Turn, resp memory.Response) ([]projection.Item, error) {
 	for {
 		err := l.run.Commit(ctx, resp)
 		bad, ok := errors.AsType[*memory.ItemError](err)
 		if !ok {
 			return resp.Items, err
 		}
-		if resp.Items, err = l.drop(t, resp.Items, bad.Index, err); err != nil {
+		if resp.Items, err = l.dropItem(t, resp.Items, bad.Index, err); err != nil {
 			return nil, err
 		}
 	}

@@ -129,8 +129,8 @@ func episodeLines(ctx context.Context, store storage.Adapter, info *memory.State
 	return lines[max(0, len(lines)-someLines):], n, nil
 }
 
-// ending says what is remembered, and how to look closer.
-func (d *demoRun) ending(ctx context.Context, sum *totals) error {
+// sumUp says what is remembered, and how to look closer.
+func (d *demoRun) sumUp(ctx context.Context, sum *totals) error {
 	store, err := openStore(ctx, d.o.db)
 	if err != nil {
 		return err
@@ -150,12 +150,12 @@ func (d *demoRun) ending(ctx context.Context, sum *totals) error {
 func (d *demoRun) commands(ctx context.Context, store storage.Adapter) ([]string, error) {
 	name, db := programName(), " --db "+shellQuote(d.o.db)
 	list := []string{name + " show" + db, name + " show layers" + db}
-	if d.best != nil {
-		short, err := shortID(ctx, store, d.best.Execution)
+	if d.showcased != nil {
+		short, err := shortID(ctx, store, d.showcased.Execution)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, fmt.Sprintf("%s explain %s %d%s", name, short, d.best.Report.Turn, db))
+		list = append(list, fmt.Sprintf("%s explain %s %d%s", name, short, d.showcased.Report.Turn, db))
 	}
 	list = append(list, name+" knowledge list --layer canon --team "+demoTeam+db, name+" why canon-"+soma.Slug(ruleName)+db)
 	return append(list, name+" run YOUR-TRANSCRIPT.jsonl"), nil
@@ -184,15 +184,15 @@ func (d *demoRun) drawEnding(e *event) {
 	s.printf("\n")
 	s.rule("What is remembered", "")
 	for _, m := range e.Memory {
-		s.printf("%s %s %s\n", s.mark(d.draw.p.find(m.Layer)), s.paint(bold, m.Layer), s.paint(faint, fmt.Sprintf("%d, of %s %s", m.Count, m.Kind, printable(m.ID))))
+		s.printf("%s %s %s\n", s.mark(d.draw.palette.find(m.Layer)), s.paint(bold, m.Layer), s.paint(faint, fmt.Sprintf("%d, of %s %s", m.Count, m.Kind, printable(m.ID))))
 		for _, line := range m.Lines {
 			s.printf("    %s\n", preview(line, s.width()-4))
 		}
 	}
-	if d.best != nil {
-		from := d.best.Elsewhere
-		s.printf("%s %s %s\n", s.mark(d.draw.p.find(from.Layer)), s.paint(bold, from.Layer), s.paint(faint, "for example"))
-		s.printf("    %s\n", preview("asked in "+d.best.Thread+", "+d.best.Time.Format("2 Jan")+": “"+opening(d.best)+"”", s.width()-4))
+	if d.showcased != nil {
+		from := d.showcased.Elsewhere
+		s.printf("%s %s %s\n", s.mark(d.draw.palette.find(from.Layer)), s.paint(bold, from.Layer), s.paint(faint, "for example"))
+		s.printf("    %s\n", preview("asked in "+d.showcased.Thread+", "+d.showcased.Time.Format("2 Jan")+": “"+opening(d.showcased)+"”", s.width()-4))
 		s.printf("    %s\n", preview("recalled from "+from.Thread+", "+from.Time.Format("2 Jan")+": “"+from.Text+"”", s.width()-4))
 	}
 	s.printf("\n")
@@ -217,9 +217,9 @@ func drawCommands(s *screen, commands []string) {
 func drawTotals(s *screen, t *totals) {
 	for _, text := range []string{
 		fmt.Sprintf("%s in %s; the largest prompt had %s tokens", plural(t.Turns, "turn", "turns"),
-			plural(t.Executions, "execution", "executions"), count(t.Largest)),
+			plural(t.Executions, "execution", "executions"), thousands(t.Largest)),
 		fmt.Sprintf("%s of all prompts, %s tokens, was the start of the prompt before: what a cache holds",
-			percent(int(t.Reused), int(t.Bytes)), count(t.Tokens)),
+			percent(int(t.Reused), int(t.Bytes)), thousands(t.Tokens)),
 	} {
 		for _, line := range wrap(text, s.width()-2) {
 			s.printf("  %s\n", line)

@@ -59,9 +59,9 @@ so that agents can go on.`,
 	return cmd
 }
 
-// petition is something that a reviewer decides: a proposal, or canon that is
+// reviewItem is something that a reviewer decides: a proposal, or canon that is
 // withheld.
-type petition struct {
+type reviewItem struct {
 	entity    *soma.Entity // nil: what is withheld has no document that can be read
 	evidence  []soma.Cited
 	conflicts []*soma.Entity // canon in force that it contradicts
@@ -69,10 +69,10 @@ type petition struct {
 	doubts    []string       // why its id or name may be taken for another
 }
 
-// readPetitions returns what waits: the proposals, the most confident first, and
+// readReviewItems returns what waits: the proposals, the most confident first, and
 // the canon that is withheld. Where the proposals cannot be read, the rest is there
 // beside the error.
-func readPetitions(ctx context.Context, s *soma.Store) ([]petition, error) {
+func readReviewItems(ctx context.Context, s *soma.Store) ([]reviewItem, error) {
 	held, err := s.Quarantined(ctx)
 	if err != nil {
 		return nil, err
@@ -82,18 +82,18 @@ func readPetitions(ctx context.Context, s *soma.Store) ([]petition, error) {
 		return nil, err
 	}
 	pending, failed := s.Pending(ctx)
-	var all []petition
+	var all []reviewItem
 	for _, e := range pending {
-		p, err := petitionOf(ctx, s, entityName(e), alike)
+		p, err := reviewItemOf(ctx, s, entityName(e), alike)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, p)
 	}
 	for i := range held {
-		var p petition
+		var p reviewItem
 		if e := held[i].Entity; e != nil {
-			if p, err = petitionOf(ctx, s, entityName(e), alike); err != nil {
+			if p, err = reviewItemOf(ctx, s, entityName(e), alike); err != nil {
 				return nil, err
 			}
 		}
@@ -103,22 +103,22 @@ func readPetitions(ctx context.Context, s *soma.Store) ([]petition, error) {
 	return all, failed
 }
 
-func readPetition(ctx context.Context, s *soma.Store, id string) (petition, error) {
+func readReviewItem(ctx context.Context, s *soma.Store, id string) (reviewItem, error) {
 	alike, err := s.LookAlikes(ctx)
 	if err != nil {
-		return petition{}, err
+		return reviewItem{}, err
 	}
-	return petitionOf(ctx, s, id, alike)
+	return reviewItemOf(ctx, s, id, alike)
 }
 
-// petitionOf reads a petition. alike are all ids that look like others.
-func petitionOf(ctx context.Context, s *soma.Store, id string, alike []soma.LookAlike) (petition, error) {
+// reviewItemOf reads one. alike are all ids that look like others.
+func reviewItemOf(ctx context.Context, s *soma.Store, id string, alike []soma.LookAlike) (reviewItem, error) {
 	e, cited, err := s.Evidence(ctx, id)
 	if err != nil {
-		return petition{}, err
+		return reviewItem{}, err
 	}
 	conflicts, err := s.Conflicts(ctx, entityName(e))
-	p := petition{entity: e, evidence: cited, conflicts: conflicts}
+	p := reviewItem{entity: e, evidence: cited, conflicts: conflicts}
 	for _, l := range alike {
 		if l.Key == e.Key() {
 			p.doubts = append(p.doubts, l.Reason)
@@ -131,14 +131,14 @@ func petitionOf(ctx context.Context, s *soma.Store, id string, alike []soma.Look
 }
 
 // id names what is decided: type/id, or the file of what may be canon.
-func (p *petition) id() string {
+func (p *reviewItem) id() string {
 	if p.entity != nil {
 		return entityName(p.entity)
 	}
 	return cmp.Or(p.held.ID, p.held.Path)
 }
 
-func (p *petition) name() string {
+func (p *reviewItem) name() string {
 	if p.entity != nil {
 		return p.entity.Name
 	}
@@ -157,7 +157,7 @@ func citedText(c *soma.Cited) string {
 	return escape(text+") "+c.Entity.Name, false)
 }
 
-func (p *petition) confidence() string {
+func (p *reviewItem) confidence() string {
 	if p.entity == nil {
 		return "   -"
 	}
@@ -167,8 +167,8 @@ func (p *petition) confidence() string {
 	return "   -"
 }
 
-// petitionJSON is a petition as JSON.
-type petitionJSON struct {
+// reviewItemJSON is a reviewItem as JSON.
+type reviewItemJSON struct {
 	Entity    map[string]any `json:"entity"` // null: what is withheld has no document that can be read
 	Digest    string         `json:"digest"` // of the entity, for promote and supersede
 	Evidence  []citedJSON    `json:"evidence"`
@@ -200,8 +200,8 @@ type citedJSON struct {
 	Entity  map[string]any `json:"entity,omitempty"`
 }
 
-func (p *petition) json() petitionJSON {
-	out := petitionJSON{Evidence: []citedJSON{}, Conflicts: []string{}, Withheld: heldJSON(p.held)}
+func (p *reviewItem) json() reviewItemJSON {
+	out := reviewItemJSON{Evidence: []citedJSON{}, Conflicts: []string{}, Withheld: heldJSON(p.held)}
 	if p.entity != nil {
 		out.Entity, out.Digest = documentOf(p.entity), p.entity.Digest()
 	}
@@ -242,12 +242,12 @@ after a merge. Each says why, and what to do.`,
 
 func (t *tool) reviewList(ctx context.Context, verb string, o *reviewOptions) error {
 	return readKnowledge(ctx, verb, o.db, func(s *soma.Store) error {
-		all, failed := readPetitions(ctx, s)
+		all, failed := readReviewItems(ctx, s)
 		if failed != nil && len(all) == 0 {
 			return failed
 		}
 		if o.json {
-			out := map[string][]petitionJSON{"pending": {}, "quarantined": {}}
+			out := map[string][]reviewItemJSON{"pending": {}, "quarantined": {}}
 			for i := range all {
 				kind := "pending"
 				if all[i].held != nil {
@@ -268,14 +268,14 @@ func (t *tool) reviewList(ctx context.Context, verb string, o *reviewOptions) er
 			case i == 0:
 				p.rule("pending", "proposals, the most confident first")
 			}
-			p.petition(&all[i])
+			p.drawReviewItem(&all[i])
 		}
 		return cmp.Or(p.err, failed)
 	})
 }
 
-// petition prints what is asked of a reviewer, on a few lines.
-func (s *screen) petition(p *petition) {
+// drawReviewItem prints what is asked of a reviewer, on a few lines.
+func (s *screen) drawReviewItem(p *reviewItem) {
 	s.printf("%s  %s  %s\n", s.paint(yellow, p.confidence()), s.paint(bold, escape(p.id(), false)), escape(p.name(), false))
 	if h := p.held; h != nil {
 		s.printf("      %s  %s\n", pad(string(h.Doubt), 13), printable(h.Reason))
@@ -309,7 +309,7 @@ supersede want, so that nobody promotes what has changed since.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			return readKnowledge(ctx, "review show", o.db, func(s *soma.Store) error {
-				p, err := readPetition(ctx, s, args[0])
+				p, err := readReviewItem(ctx, s, args[0])
 				if err != nil {
 					return err
 				}
@@ -317,7 +317,7 @@ supersede want, so that nobody promotes what has changed since.`,
 					return printJSON(t.out, p.json())
 				}
 				out := newScreen(t.out, t.env)
-				out.petitioned(&p)
+				out.drawReviewItems(&p)
 				out.printf("\n%s  %s\n", out.paint(faint, pad("digest", 16)), p.entity.Digest())
 				return out.err
 			})
@@ -328,8 +328,8 @@ supersede want, so that nobody promotes what has changed since.`,
 	return cmd
 }
 
-// petitioned prints all that a reviewer decides on.
-func (s *screen) petitioned(p *petition) {
+// drawReviewItems prints all that a reviewer decides on.
+func (s *screen) drawReviewItems(p *reviewItem) {
 	s.document(p.entity, p.entity.Links(), nil)
 	for _, reason := range p.doubts {
 		s.printf("%s  %s\n", s.paint(red, pad("look-alike", 16)), printable(reason))
@@ -447,16 +447,16 @@ func (t *tool) read(ctx context.Context, verb, id string, o *reviewOptions) (dig
 	if !t.asks() {
 		return "", usagef("%s: --digest is missing, and there is nobody to ask: 'strata review show %s' prints it", verb, escape(id, false))
 	}
-	var p petition
+	var p reviewItem
 	err = readKnowledge(ctx, verb, o.db, func(s *soma.Store) (err error) {
-		p, err = readPetition(ctx, s, id)
+		p, err = readReviewItem(ctx, s, id)
 		return err
 	})
 	if err != nil {
 		return "", err
 	}
 	out := newScreen(t.err, t.env)
-	out.petitioned(&p)
+	out.drawReviewItems(&p)
 	out.printf("\n")
 	if out.err != nil {
 		return "", out.err

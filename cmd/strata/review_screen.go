@@ -37,10 +37,10 @@ const (
 	deskRatify    = "ratify"
 )
 
-// petitions returns what waits.
-func (d *desk) petitions() (all []petition, err error) {
+// reviewItems returns what waits.
+func (d *desk) reviewItems() (all []reviewItem, err error) {
 	err = readKnowledge(d.ctx, "review", d.db, func(s *soma.Store) error {
-		all, err = readPetitions(d.ctx, s)
+		all, err = readReviewItems(d.ctx, s)
 		return err
 	})
 	return all, err
@@ -49,7 +49,7 @@ func (d *desk) petitions() (all []petition, err error) {
 // decide does what verb says of something that waits, and says what was done,
 // if it is still what the reviewer has read. old is the canon entity to be
 // superseded, if any.
-func (d *desk) decide(verb string, p *petition, old, reason string) (said string, err error) {
+func (d *desk) decide(verb string, p *reviewItem, old, reason string) (said string, err error) {
 	id := p.id()
 	err = writeKnowledge(d.ctx, "review", d.db, func(s *soma.Store, _ storage.Adapter) error {
 		w := s.As(d.actor)
@@ -93,7 +93,7 @@ func (t *tool) reviewScreen(ctx context.Context, p *screen, o *reviewOptions) er
 		return err
 	}
 	d := &desk{ctx, o.db, actor}
-	all, err := d.petitions() // what is wrong with the store is said before the screen changes
+	all, err := d.reviewItems() // what is wrong with the store is said before the screen changes
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ type reviewModel struct {
 	color         bool
 	width, height int
 
-	all    []petition
+	all    []reviewItem
 	at     int // of all, that is shown
 	scroll int // lines of it that are above the screen
 	busy   bool
@@ -166,10 +166,10 @@ func (q *question) prompt() string {
 	return strings.ToUpper(q.verb[:1]) + q.verb[1:] + ". Why?"
 }
 
-// petitionsRead and decided are what the desk answers.
+// itemsRead and decided are what the desk answers.
 type (
-	petitionsRead struct {
-		all []petition
+	itemsRead struct {
+		all []reviewItem
 		err error
 	}
 	decided struct {
@@ -186,7 +186,7 @@ func (m *reviewModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
-	case petitionsRead:
+	case itemsRead:
 		m.busy = false
 		if msg.err != nil {
 			m.note = msg.err.Error()
@@ -216,8 +216,8 @@ func (m *reviewModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (m *reviewModel) read() tea.Cmd {
 	m.busy = true
 	return func() tea.Msg {
-		all, err := m.desk.petitions()
-		return petitionsRead{all, err}
+		all, err := m.desk.reviewItems()
+		return itemsRead{all, err}
 	}
 }
 

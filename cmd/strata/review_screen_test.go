@@ -67,7 +67,7 @@ type reviewer struct {
 func newReviewer(t *testing.T, spec string) *reviewer {
 	t.Helper()
 	d := &desk{t.Context(), spec, soma.Person("anna")}
-	all, err := d.petitions()
+	all, err := d.reviewItems()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestReviewFits(t *testing.T) {
 func TestReviewProgram(t *testing.T) {
 	spec := reviewStore(t)
 	d := &desk{t.Context(), spec, soma.Person("anna")}
-	all, err := d.petitions()
+	all, err := d.reviewItems()
 	if err != nil {
 		t.Fatal(err)
 	}

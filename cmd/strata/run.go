@@ -184,7 +184,7 @@ func runTranscript(ctx context.Context, t *tool, o *runOptions) (err error) {
 		fmt.Fprintln(t.err, "strata: warning:", warning)
 	}
 	var books *ledger // of the store, which is opened behind the file
-	in, err := openTranscript(t, o, func(thread, id string) (bool, error) { return books.has(ctx, thread, id) })
+	in, err := openTranscript(t, o, func(thread, id string) (bool, error) { return books.had(ctx, thread, id) })
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
@@ -206,12 +206,12 @@ func runTranscript(ctx context.Context, t *tool, o *runOptions) (err error) {
 		t: t, o: o, s: newScreen(t.out, t.env),
 		size: in.Size(), progress: &progress{s: newScreen(t.err, t.env)},
 	}
-	r.draw = &drawing{s: r.s, p: newPalette(readyLayers("")), cap: policy.Cap()}
+	r.draw = &drawing{s: r.s, palette: newPalette(readyLayers("")), cap: policy.Cap()}
 	if o.json {
 		r.print = eventWriter(t.out)
 	}
 	set := &settings{instructions: o.instructions, policy: policy, tokenizer: tok, model: o.model, keepTurns: o.keepTurns}
-	answer := recorded
+	answer := answerRecorded
 	if o.baseURL != "" {
 		e := newEndpoint(o.baseURL, o.model, t.env("OPENAI_API_KEY"), tr, r.stream)
 		answer = e.answer
@@ -228,8 +228,8 @@ func runTranscript(ctx context.Context, t *tool, o *runOptions) (err error) {
 	if r.loop, err = newLoop(ctx, store, tr, o.identity, set, books, r.show); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	r.loop.answer, r.loop.asks, r.loop.refuse = answer, o.baseURL != "", r.refuse
-	return r.all(ctx, in, store)
+	r.loop.answer, r.loop.asksModel, r.loop.onRefusal = answer, o.baseURL != "", r.reportRefusal
+	return r.playFile(ctx, in, store)
 }
 
 func openTranscript(t *tool, o *runOptions, known func(thread, id string) (bool, error)) (*transcript.Reader, error) {
@@ -241,13 +241,13 @@ func openTranscript(t *tool, o *runOptions, known func(thread, id string) (bool,
 	return transcript.Open(o.file, opts)
 }
 
-// all runs the turns, ends what is at work whatever happened, and sums up.
-func (r *transcriptRun) all(ctx context.Context, in *transcript.Reader, store storage.Adapter) error {
+// playFile runs the turns, ends what is at work whatever happened, and sums up.
+func (r *transcriptRun) playFile(ctx context.Context, in *transcript.Reader, store storage.Adapter) error {
 	ctx, span := r.loop.tracer.Start(ctx, "strata run", trace.WithNewRoot())
 	defer span.End()
 	err := r.show(&event{Event: eventStart, DB: r.o.db, Cap: r.draw.cap})
 	if err == nil {
-		err = r.turns(ctx, in)
+		err = r.playTurns(ctx, in)
 	}
 	r.progress.clear()
 	err = errors.Join(err, r.loop.close(ctx, err))
@@ -259,7 +259,7 @@ func (r *transcriptRun) all(ctx context.Context, in *transcript.Reader, store st
 		}
 		return fmt.Errorf("run: %w", err)
 	}
-	if err := r.done(ctx, in.Skipped(), store); err != nil {
+	if err := r.sumUp(ctx, in.Skipped(), store); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
 	if r.faults > 0 {
@@ -268,10 +268,10 @@ func (r *transcriptRun) all(ctx context.Context, in *transcript.Reader, store st
 	return nil
 }
 
-func (r *transcriptRun) turns(ctx context.Context, in *transcript.Reader) error {
+func (r *transcriptRun) playTurns(ctx context.Context, in *transcript.Reader) error {
 	for turn, err := range in.Turns() {
 		if fault, ok := errors.AsType[*transcript.Fault](err); ok {
-			if err := r.fault(fault); err != nil {
+			if err := r.reportFault(fault); err != nil {
 				return err
 			}
 			continue
@@ -284,8 +284,8 @@ func (r *transcriptRun) turns(ctx context.Context, in *transcript.Reader) error 
 		}
 		if r.o.baseURL != "" {
 			// What tools returned to the recorded model, nobody asked for here.
-			tally(&r.loop.totals.Replaced, turn.Output)
-			tally(&r.loop.totals.Replaced, slices.DeleteFunc(slices.Clone(turn.Input), func(it projection.Item) bool { return it.Kind == projection.Message }))
+			countReplaced(&r.loop.totals.Replaced, turn.Output)
+			countReplaced(&r.loop.totals.Replaced, slices.DeleteFunc(slices.Clone(turn.Input), func(it projection.Item) bool { return it.Kind == projection.Message }))
 			if turn.Input = messages(turn.Input); len(turn.Input) == 0 {
 				continue
 			}
@@ -294,21 +294,21 @@ func (r *transcriptRun) turns(ctx context.Context, in *transcript.Reader) error 
 		if len(turn.Output) == 0 && !turn.More {
 			r.loop.totals.Unanswered++
 		}
-		if err := r.loop.turn(ctx, &turn); err != nil {
+		if err := r.loop.playTurn(ctx, &turn); err != nil {
 			return err
 		}
 		r.progress.set(turn.Offset, r.size, func() string {
 			return byteText(turn.Offset) + ", " + plural(r.loop.number, "turn", "turns")
 		})
 	}
-	if err := r.loop.end(ctx, memory.Success); err != nil {
+	if err := r.loop.endRun(ctx, memory.Success); err != nil {
 		return err
 	}
-	return r.loop.settle(ctx)
+	return r.loop.endInterrupted(ctx)
 }
 
-// fault reports a fault of the file. It returns an error if that ends the run.
-func (r *transcriptRun) fault(f *transcript.Fault) error {
+// reportFault reports a fault of the file. It returns an error if that ends the run.
+func (r *transcriptRun) reportFault(f *transcript.Fault) error {
 	r.progress.clear()
 	r.faults++
 	fmt.Fprintln(r.t.err, printable(f.Error()))
@@ -318,9 +318,9 @@ func (r *transcriptRun) fault(f *transcript.Fault) error {
 	return nil
 }
 
-// refuse reports what the memory does not take.
-func (r *transcriptRun) refuse(line int, why error) error {
-	return r.fault(&transcript.Fault{File: r.o.name(), Line: line, Why: advise(why)})
+// reportRefusal reports what the memory does not take.
+func (r *transcriptRun) reportRefusal(line int, why error) error {
+	return r.reportFault(&transcript.Fault{File: r.o.name(), Line: line, Why: advise(why)})
 }
 
 // show draws or prints an event.
@@ -336,10 +336,10 @@ func (r *transcriptRun) show(e *event) error {
 	case eventStart:
 		r.s.printf("%s\n", r.s.paint(faint, "stored in "+printable(e.DB)))
 	case eventBegin:
-		r.draw.begin(e)
+		r.draw.drawThread(e)
 	case eventTurn:
 		r.endStream()
-		r.draw.turn(e)
+		r.draw.drawTurn(e)
 	}
 	return r.s.err
 }
@@ -368,8 +368,8 @@ func (r *transcriptRun) endStream() {
 	r.streamed = false
 }
 
-// done sums up, and says what to run next.
-func (r *transcriptRun) done(ctx context.Context, skipped transcript.Skipped, store storage.Adapter) error {
+// sumUp sums up, and says what to run next.
+func (r *transcriptRun) sumUp(ctx context.Context, skipped transcript.Skipped, store storage.Adapter) error {
 	sum := *r.loop.totals
 	sum.Faults, sum.Known, sum.Other = r.faults, skipped.Known, skipped.Meta+skipped.Sidechains+skipped.Repeated
 	sum.Left = skipped.Left
@@ -420,8 +420,8 @@ func (r *transcriptRun) drawInput(t *totals) {
 	}
 }
 
-// tally counts tool calls, their results and images among items.
-func tally(left *transcript.Left, items []projection.Item) {
+// countReplaced counts tool calls, their results and images among items.
+func countReplaced(left *transcript.Left, items []projection.Item) {
 	for i := range items {
 		switch items[i].Kind {
 		case projection.ToolCall:

@@ -80,7 +80,7 @@ func TestCells(t *testing.T) {
 func TestDrawingFits(t *testing.T) {
 	for _, color := range []bool{false, true} {
 		var b bytes.Buffer
-		d := &drawing{s: &screen{w: &b, color: color}, p: newPalette(readyLayers("")), cap: 2000}
+		d := &drawing{s: &screen{w: &b, color: color}, palette: newPalette(readyLayers("")), cap: 2000}
 		e := &event{
 			Event: eventTurn, Number: 7, Thread: "t", Bytes: 100, Reused: 50, Report: testReport(),
 			Input:     []said{{Kind: projection.Message, Role: projection.User, Text: strings.Repeat("漢字 and\x1b[31m ", 40)}},
@@ -88,8 +88,8 @@ func TestDrawingFits(t *testing.T) {
 		}
 		e.Report.Opened = "history is over its budget"
 		e.Report.Hooks = []memory.HookReport{{Layer: "episodic", Hook: "recall", Status: memory.StatusTimeout, Error: strings.Repeat("slow ", 50)}}
-		d.begin(e)
-		d.turn(e)
+		d.drawThread(e)
+		d.drawTurn(e)
 		for line := range strings.Lines(b.String()) {
 			line = strings.TrimSuffix(sgr.ReplaceAllString(line, ""), "\n")
 			if n := columns(line); n > plainWidth {
@@ -166,7 +166,7 @@ func TestWrap(t *testing.T) {
 
 func TestCountAndPercent(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000"} {
-		if got := count(n); got != want {
+		if got := thousands(n); got != want {
 			t.Errorf("count(%d) = %q, want %q", n, got, want)
 		}
 	}

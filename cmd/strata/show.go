@@ -90,8 +90,8 @@ type viewer struct {
 	s *screen
 }
 
-// list shows what seq yields, those that keep keeps, as a JSON array or by draw.
-func list[T any](v *viewer, seq iter.Seq2[T, error], keep func(T) bool, head func(), draw func(T)) error {
+// showAll shows what seq yields, those that keep keeps, as a JSON array or by draw.
+func showAll[T any](v *viewer, seq iter.Seq2[T, error], keep func(T) bool, head func(), draw func(T)) error {
 	all := []T{}
 	n := 0
 	for x, err := range seq {
@@ -142,22 +142,22 @@ func (v *viewer) threads(ctx context.Context, store storage.Adapter) error {
 			}
 		}
 	}
-	return list(v, memory.Threads(ctx, store),
+	return showAll(v, memory.Threads(ctx, store),
 		func(i memory.ThreadInfo) bool {
 			return (v.o.thread == "" || i.Thread == v.o.thread) && (of == nil || of[i.Thread])
 		},
 		func() { v.head("%-30s %8s  %s", "THREAD", "TURNS", "LAST RUN") },
 		func(i memory.ThreadInfo) {
-			turns := count(i.Turns)
+			turns := thousands(i.Turns)
 			if i.First > 1 {
-				turns = fmt.Sprintf("%s-%s", count(i.First), turns)
+				turns = fmt.Sprintf("%s-%s", thousands(i.First), turns)
 			}
 			v.s.printf("%s %8s  %s\n", pad(v.cut(i.Thread, 30), 30), turns, v.s.paint(faint, printable(i.Execution)))
 		})
 }
 
 func (v *viewer) runs(ctx context.Context, store storage.Adapter) error {
-	return list(v, memory.Runs(ctx, store), v.mine,
+	return showAll(v, memory.Runs(ctx, store), v.mine,
 		func() { v.head("%-36s  %-24s %11s  %-8s %s", "RUN", "THREAD", "TURNS", "OUTCOME", "BEGAN") },
 		func(r *memory.RunInfo) {
 			outcome := string(r.Outcome)
@@ -196,7 +196,7 @@ type storedItem struct {
 
 func (v *viewer) items(ctx context.Context, store storage.Adapter) error {
 	thread := ""
-	return list(v, v.stored(ctx, store), func(storedItem) bool { return true }, nil,
+	return showAll(v, v.stored(ctx, store), func(storedItem) bool { return true }, nil,
 		func(i storedItem) {
 			if i.Thread != thread {
 				thread = i.Thread
@@ -234,10 +234,10 @@ func (v *viewer) body(lead, who, text string, tokens int) {
 	width := v.s.width()
 	room := width - columns(lead) - columns(who) - 8
 	if !v.o.full {
-		v.s.printf("%s%s%s %s\n", v.s.paint(faint, lead), v.s.paint(bold, who), pad(preview(text, room), room), v.s.paint(faint, padLeft(count(tokens), 7)))
+		v.s.printf("%s%s%s %s\n", v.s.paint(faint, lead), v.s.paint(bold, who), pad(preview(text, room), room), v.s.paint(faint, padLeft(thousands(tokens), 7)))
 		return
 	}
-	v.s.printf("%s%s %s\n", v.s.paint(faint, lead), v.s.paint(bold, strings.TrimSpace(who)), v.s.paint(faint, count(tokens)+" tokens"))
+	v.s.printf("%s%s %s\n", v.s.paint(faint, lead), v.s.paint(bold, strings.TrimSpace(who)), v.s.paint(faint, thousands(tokens)+" tokens"))
 	for _, line := range wrap(printable(text), width-4) {
 		v.s.printf("    %s\n", line)
 	}
@@ -285,7 +285,7 @@ func (v *viewer) stored(ctx context.Context, store storage.Adapter) iter.Seq2[st
 }
 
 func (v *viewer) layers(ctx context.Context, store storage.Adapter) error {
-	return list(v, memory.States(ctx, store, v.o.layer),
+	return showAll(v, memory.States(ctx, store, v.o.layer),
 		func(i memory.StateInfo) bool {
 			return (v.o.thread == "" || i.Kind == memory.ScopeThread && i.ID == v.o.thread) &&
 				(v.o.resource == "" || i.Kind == memory.ScopeResource && i.ID == v.o.resource)
@@ -293,7 +293,7 @@ func (v *viewer) layers(ctx context.Context, store storage.Adapter) error {
 		nil,
 		func(i memory.StateInfo) {
 			v.s.printf("%s  %s  %s\n", v.s.paint(bold, printable(i.Layer)), v.cut(string(i.Kind)+" "+i.ID, 40),
-				v.s.paint(faint, count(i.Size)+" bytes  "+printable(i.Key)))
+				v.s.paint(faint, thousands(i.Size)+" bytes  "+printable(i.Key)))
 			if i.State == nil {
 				v.s.printf("    %s\n", v.s.paint(faint, "nothing: only records, or cleared"))
 				return

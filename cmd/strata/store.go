@@ -80,8 +80,8 @@ func storeSpec(text string) string {
 	return "vault:" + text
 }
 
-// understood adds to an error what a path was taken for.
-func understood(text string, err error) error {
+// takenAs adds to an error what a path was taken for.
+func takenAs(text string, err error) error {
 	if spec := storeSpec(text); err != nil && text != "" && spec != text {
 		return fmt.Errorf("%s, taken as %s: %w", printable(text), printable(spec), err)
 	}
@@ -110,7 +110,7 @@ var asFiles = []string{soma.GovernancePrefix}
 // openStore opens the store that a flag names.
 func openStore(ctx context.Context, db string) (storage.Adapter, error) {
 	store, err := open.Open(ctx, storeSpec(db), &open.Options{Files: asFiles})
-	return store, understood(db, err)
+	return store, takenAs(db, err)
 }
 
 // openRead opens the store that a flag names to read it. It makes none where there
@@ -119,7 +119,7 @@ func openRead(ctx context.Context, db string) (storage.Adapter, error) {
 	opts := &open.Options{ReadOnly: true, Files: asFiles}
 	store, err := open.Open(ctx, storeSpec(db), opts)
 	if !errors.Is(err, badger.ErrNotClosed) {
-		return store, understood(db, err)
+		return store, takenAs(db, err)
 	}
 	if store, err = openStore(ctx, db); err != nil {
 		return nil, fmt.Errorf("recover what a killed process wrote: %w", err)
@@ -128,7 +128,7 @@ func openRead(ctx context.Context, db string) (storage.Adapter, error) {
 		return nil, err
 	}
 	store, err = open.Open(ctx, storeSpec(db), opts)
-	return store, understood(db, err)
+	return store, takenAs(db, err)
 }
 
 // inspect opens the store that a flag names to look at it, and has f do so. It
@@ -180,8 +180,8 @@ func storePath(spec string) string {
 	}
 }
 
-// within tells whether a path is below a directory.
-func within(dir, path string) bool {
+// isBelow tells whether a path is below a directory.
+func isBelow(dir, path string) bool {
 	return strings.HasPrefix(path, dir+string(os.PathSeparator))
 }
 

@@ -64,26 +64,26 @@ func (d *demoRun) playTeam(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	err = t.play(ctx, db)
+	err = t.playAll(ctx, db)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	return errors.Join(err, t.m.Close(closing))
 }
 
-// say tells of a step: what is done, and what is to be seen of it.
-func (t *team) say(ctx context.Context, step string, lines ...string) error {
+// tellStep tells of a step: what is done, and what is to be seen of it.
+func (t *team) tellStep(ctx context.Context, step string, lines ...string) error {
 	return t.d.show(ctx, &event{Event: eventTeam, Step: step, Time: t.now, Lines: lines})
 }
 
-func (t *team) play(ctx context.Context, db storage.Adapter) error {
+func (t *team) playAll(ctx context.Context, db storage.Adapter) error {
 	for _, agent := range []string{"planner", "releaser"} {
-		if err := t.deploy(ctx, agent); err != nil {
+		if err := t.failDeploys(ctx, agent); err != nil {
 			return err
 		}
 	}
-	evidence, lines, err := t.harvested(ctx)
+	evidence, lines, err := t.readHarvest(ctx)
 	if err == nil {
-		err = t.say(ctx, "Two agents of team "+demoTeam+" fail alike; the runs are harvested into the archive", lines...)
+		err = t.tellStep(ctx, "Two agents of team "+demoTeam+" fail alike; the runs are harvested into the archive", lines...)
 	}
 	if err != nil {
 		return err
@@ -96,19 +96,19 @@ func (t *team) play(ctx context.Context, db storage.Adapter) error {
 	if err != nil {
 		return err
 	}
-	err = t.say(ctx, demoReviewer+" promotes it: a new canon entry, ratified, in one atomic batch",
+	err = t.tellStep(ctx, demoReviewer+" promotes it: a new canon entry, ratified, in one atomic batch",
 		"canon "+canon.ID+", "+canon.Status+", ratified by "+canon.Text(soma.FieldRatifiedBy)+", of "+canon.Text(soma.FieldOrigin))
 	if err == nil {
-		err = t.obey(ctx)
+		err = t.runUnderRule(ctx)
 	}
 	if err == nil {
-		err = t.decay(ctx)
+		err = t.passTime(ctx)
 	}
 	return err
 }
 
-// deploy lets an agent try a deploy twice and fail.
-func (t *team) deploy(ctx context.Context, agent string) error {
+// failDeploys lets an agent try a deploy twice and fail.
+func (t *team) failDeploys(ctx context.Context, agent string) error {
 	run, err := t.m.Begin(ctx, memory.Identity{Thread: "deploy-" + agent, Agent: agent, Team: demoTeam})
 	if err != nil {
 		return err
@@ -139,9 +139,9 @@ func (t *team) deploy(ctx context.Context, agent string) error {
 	return run.End(ctx, memory.Failure)
 }
 
-// harvested returns the ids of the failures in the archive, and what there is in
+// readHarvest returns the ids of the failures in the archive, and what there is in
 // it.
-func (t *team) harvested(ctx context.Context) (evidence []any, lines []string, err error) {
+func (t *team) readHarvest(ctx context.Context) (evidence []any, lines []string, err error) {
 	count := make(map[string]int)
 	for e, err := range t.store.Query(ctx, soma.Query{Layer: soma.Archive, Team: demoTeam}) {
 		if err != nil {
@@ -185,12 +185,12 @@ func (t *team) propose(ctx context.Context, evidence []any) (rule *soma.Entity, 
 		confidence, _ := e.Confidence()
 		lines = append(lines, fmt.Sprintf("pending %.1f %s, %s", confidence, e.Name, plural(len(e.Evidence()), "piece of evidence", "pieces of evidence")))
 	}
-	return rule, t.say(ctx, "A worker counts failures and proposes; nothing it writes is more than a proposal", lines...)
+	return rule, t.tellStep(ctx, "A worker counts failures and proposes; nothing it writes is more than a proposal", lines...)
 }
 
-// obey begins the next run: the rule is in the anchored part of its prompt, and
+// runUnderRule begins the next run: the rule is in the anchored part of its prompt, and
 // its tool call is judged by it.
-func (t *team) obey(ctx context.Context) error {
+func (t *team) runUnderRule(ctx context.Context) error {
 	run, err := t.m.Begin(ctx, memory.Identity{Thread: "deploy-again", Agent: "planner", Team: demoTeam})
 	if err != nil {
 		return err
@@ -222,11 +222,11 @@ func (t *team) obey(ctx context.Context) error {
 	if err := run.End(ctx, memory.Success); err != nil {
 		return err
 	}
-	return t.say(ctx, "The next run has the rule before it, and the guard judges its call", lines...)
+	return t.tellStep(ctx, "The next run has the rule before it, and the guard judges its call", lines...)
 }
 
-// decay lets 91 days pass.
-func (t *team) decay(ctx context.Context) error {
+// passTime lets 91 days pass.
+func (t *team) passTime(ctx context.Context) error {
 	t.now = t.now.AddDate(0, 0, 91)
 	decayed, err := t.store.As(soma.Worker("decay")).ProcessDecay(ctx)
 	if err != nil {
@@ -236,17 +236,17 @@ func (t *team) decay(ctx context.Context) error {
 	for _, id := range decayed.Moved {
 		lines = append(lines, "decayed "+id+": from emerging to archive, where links still find it")
 	}
-	return t.say(ctx, "91 days later: what nobody has decided decays, canon stays", lines...)
+	return t.tellStep(ctx, "91 days later: what nobody has decided decays, canon stays", lines...)
 }
 
 // drawTeam draws a step of the second part.
 func (d *demoRun) drawTeam(e *event) {
 	s := d.s
-	if d.steps == 0 {
+	if d.teamSteps == 0 {
 		s.printf("\n")
 		s.rule("Two agents, one team, and a person", "")
 	}
-	d.steps++
+	d.teamSteps++
 	s.printf("%s %s\n", s.paint(faint, e.Time.Format("Mon 2 Jan")), s.paint(bold, printable(e.Step)))
 	for _, l := range e.Lines {
 		what, text, _ := strings.Cut(l, " ")

@@ -142,8 +142,8 @@ func wrap(text string, n int) []string {
 	return lines
 }
 
-// count writes a number with a comma at every third digit.
-func count[T int | int64](n T) string {
+// thousands writes a number with a comma at every third digit.
+func thousands[T int | int64](n T) string {
 	text := strconv.FormatInt(int64(n), 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
 		text = text[:i] + "," + text[i:]
@@ -156,7 +156,7 @@ func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return count(n) + " " + many
+	return thousands(n) + " " + many
 }
 
 // percent writes a share of a whole; nothing of nothing is 0.
