@@ -9,15 +9,6 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-const (
-	// batchSlack is what a batch holds beside turn records and layers: heads,
-	// records of executions, deletions.
-	batchSlack = 1 << 18
-	maxOps     = storage.MaxBatch - 4*maxPruned
-	// maxPruned is how many turns, and keys of children, one commit deletes.
-	maxPruned = 8
-)
-
 // batch is what one Commit, End or Return makes durable: what a run has changed,
 // and with it, when it returns, what its parent has. It is built anew for each
 // try.
@@ -121,7 +112,13 @@ func (b *batch) build(ctx context.Context, again bool) error {
 		if dropped {
 			continue // the report has changed, and the turn's record with it
 		}
-		b.addRun(len(b.ops) > fixed)
+		changed := len(b.ops) > fixed
+		if b.turn {
+			if err := b.addHead(ctx); err != nil {
+				return err
+			}
+		}
+		b.addRun(changed)
 		if len(b.runs) > 1 {
 			b.addParent()
 		}
@@ -143,7 +140,7 @@ func (b *batch) addDrafts(ctx context.Context, again bool) (dropped bool, err er
 		if err != nil {
 			return dropped, err
 		}
-		if room := storage.MaxBatchBytes - batchSlack - b.size; fault == nil && (d.size > room || len(b.ops)+len(d.ops) > maxOps) {
+		if room := b.m.bounds.Batch - b.m.bounds.slack - b.size; fault == nil && (d.size > room || len(b.ops)+len(d.ops) > b.m.bounds.layers) {
 			fault = fmt.Errorf("change: %d ops with %d bytes do not fit the turn's batch", len(d.ops), d.size)
 		}
 		if fault != nil {
@@ -186,41 +183,59 @@ func (r *Run) refreshHead(ctx context.Context, again bool) error {
 	return nil
 }
 
-// addTurn adds the record of the turn at work and the lineage's head.
+// detail is how much of a turn its record has.
+type detail uint8
+
+const (
+	whole    detail = iota
+	unviewed        // without what was projected
+	bare            // without how the turn went either: its items, and what they cost
+)
+
+// addTurn adds the record of the turn at work, and that of its epoch.
 func (b *batch) addTurn(ctx context.Context, again bool) error {
 	r := b.runs[0]
 	if err := r.refreshHead(ctx, again); err != nil {
 		return err
 	}
 	n := r.last + 1
-	first := max(r.first, 1)
+	var turn, epoch []byte // as they are stored
+	for d := whole; ; d++ {
+		r.texts.begin()
+		shown := 0
+		if r.stateBytes = r.stateBytes[:0]; d == whole {
+			shown = r.markTexts()
+		}
+		r.turnBytes = r.appendRecord(r.turnBytes[:0], n, d)
+		r.epochBytes = r.appendEpoch(r.epochBytes[:0], n, shown)
+		turn, epoch = pack.Pack(&r.turnFrame, r.turnBytes), pack.Pack(&r.epochFrame, r.epochBytes)
+		if r.m.bounds.turnFits(turn, epoch) || d == bare {
+			break
+		}
+		if d == whole {
+			r.warn("the view was too large to be recorded: this turn cannot be replayed")
+		}
+	}
+	b.add(storage.Put(turnKey(r.lineage, n), turn).IfAbsent())
+	b.add(storage.Put(r.epochKey, epoch))
+	return nil
+}
+
+// addHead adds the deletion of what is old, as far as what the layers changed leaves
+// room, and the lineage's head, which says what is kept.
+func (b *batch) addHead(ctx context.Context) error {
+	r := b.runs[0]
+	n, first := r.last+1, max(r.first, 1)
 	if keep := r.m.opts.KeepTurns; keep > 0 {
 		var err error
 		if first, err = b.prune(ctx, r, first, n-2*keep); err != nil {
 			return err
 		}
 	}
-	for _, bare := range []bool{false, true} {
-		r.texts.begin()
-		shown := 0
-		if r.stateBytes = r.stateBytes[:0]; !bare {
-			shown = r.markTexts()
-		}
-		r.turnBytes = r.appendRecord(r.turnBytes[:0], n, bare)
-		r.epochBytes = r.appendEpoch(r.epochBytes[:0], n, shown)
-		if len(r.turnBytes)+len(r.epochBytes) <= storage.MaxBatchBytes-2*batchSlack {
-			break
-		}
-		if !bare {
-			r.warn("the view was too large to be recorded: this turn cannot be replayed")
-		}
-	}
 	w := &turned{number: n, first: first}
 	w.head.raw = r.appendHead(make([]byte, 0, 160), n, first)
 	b.turned = w
-	b.add(storage.Put(turnKey(r.lineage, n), pack.Pack(&r.turnFrame, r.turnBytes)).IfAbsent())
 	b.add(storage.Put(r.headKey, w.head.raw).IfVersion(r.where.version).Making(&w.head.version))
-	b.add(storage.Put(r.epochKey, pack.Pack(&r.epochFrame, r.epochBytes)))
 	return nil
 }
 

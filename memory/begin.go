@@ -15,11 +15,11 @@ import (
 // is a [*HookError]. Nothing is written. The caller ends the run with
 // [Run.End], or [Run.Discard] to write nothing either.
 func (m *Memory) Begin(ctx context.Context, who Identity) (*Run, error) {
-	if err := who.validate(); err != nil {
+	if err := who.validate(m.bounds.id); err != nil {
 		return nil, err
 	}
 	r := m.newRun(m.newID(), who)
-	if err := validateID("execution", r.id); err != nil {
+	if err := validateID("execution", r.id, m.bounds.id); err != nil {
 		return nil, err
 	}
 	r.follow(threadLineage(who.Thread))

@@ -78,11 +78,11 @@ func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 	if opts.Agent != "" {
 		who.Agent = opts.Agent
 	}
-	if err := who.validate(); err != nil {
+	if err := who.validate(r.m.bounds.id); err != nil {
 		return nil, err
 	}
 	child := r.m.newRun(r.m.newID(), who)
-	if err := validateID("execution", child.id); err != nil {
+	if err := validateID("execution", child.id, r.m.bounds.id); err != nil {
 		return nil, err
 	}
 	child.parent, child.parentID, child.depth = r, r.id, r.depth+1

@@ -124,9 +124,8 @@ func (r *Run) amend(rd *round) {
 }
 
 // appendRecord appends the record of the turn at work, as turn n of its lineage.
-// Its texts are marked already. With bare, what was projected is
-// left out.
-func (r *Run) appendRecord(b []byte, n int, bare bool) []byte {
+// Its texts are marked already.
+func (r *Run) appendRecord(b []byte, n int, d detail) []byte {
 	t := r.turn
 	b = append(b, `{"v":1`...)
 	b = appendjson.Int(b, "turn", n)
@@ -150,10 +149,13 @@ func (r *Run) appendRecord(b []byte, n int, bare bool) []byte {
 		}
 		b = append(b, ']')
 	}
-	if t.view != nil && !bare {
+	if t.view != nil && d == whole {
 		b = r.appendView(b, t.view, n)
 	}
-	b = r.appendReport(b)
+	if d != bare {
+		b = r.appendReport(b)
+	}
+	b = r.appendUsed(b)
 	return append(r.appendTexts(b, n), '}')
 }
 
@@ -206,6 +208,11 @@ func (r *Run) appendReport(b []byte) []byte {
 	if len(hooks) > 0 {
 		b = appendjson.Value(appendjson.Field(b, "hooks"), hooks)
 	}
+	return b
+}
+
+// appendUsed appends what the turn cost.
+func (r *Run) appendUsed(b []byte) []byte {
 	if resp := r.turn.response; resp != nil {
 		if u := &resp.Usage; *u != (Usage{}) {
 			b = appendUsage(appendjson.Field(b, "usage"), u)

@@ -183,8 +183,8 @@ func (d *draft) write() error {
 		d.next = *was
 		return nil
 	}
-	if n := len(d.next.State); n > maxState {
-		return fmt.Errorf("write state: %d bytes are over %d", n, maxState)
+	if n := len(d.next.State); n > c.m.bounds.state {
+		return fmt.Errorf("write state: %d bytes are over %d", n, c.m.bounds.state)
 	}
 	var ops []storage.Op
 	d.next.raw, ops = d.next.store(c.stateKey, &was.envelope)

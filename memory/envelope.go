@@ -39,8 +39,7 @@ type envelope struct {
 const (
 	envelopeFormat = 2 // 1 has no Base
 
-	leastBased = 1 << 10               // bytes of a state that may have a base
-	maxState   = storage.MaxValue - 64 // bytes: what of an envelope is no state has less
+	leastBased = 1 << 10 // bytes of a state that may have a base
 )
 
 // baseKey returns where the base is of the state that has a key.

@@ -7,15 +7,6 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// The bounds that keep a turn in one batch of storage.MaxBatchBytes. All are
-// bytes of the encoding.
-const (
-	maxItem    = 4 << 20 // of one item
-	maxItems   = 9 << 19 // of the items of one turn
-	maxOutputs = 1 << 20 // of what all layers put out in one turn
-	maxFixed   = 1 << 18 // of Options.System, and of Options.Tail
-)
-
 // intake turns items from outside the library into items of a log: valid UTF-8,
 // with an id and a time in UTC.
 type intake struct {
@@ -40,8 +31,8 @@ func (in *intake) take(items []projection.Item) ([]projection.Item, error) {
 		if err := it.Validate(); err != nil {
 			return nil, &ItemError{Index: i, Reason: err.Error()}
 		}
-		if n := contentLen(it); n > maxItem {
-			return nil, &ItemError{Index: i, Reason: fmt.Sprintf("%d bytes are over %d: shorten it", n, maxItem)}
+		if n := contentLen(it); n > in.m.bounds.item {
+			return nil, &ItemError{Index: i, Reason: fmt.Sprintf("%d bytes are over %d: shorten it", n, in.m.bounds.item)}
 		}
 		in.repaired += it.Repair()
 		if it.ID == "" {
@@ -66,18 +57,18 @@ func contentLen(it *projection.Item) int {
 }
 
 // appendItems appends the encodings of items to those of a turn, with commas.
-func appendItems(b []byte, items []projection.Item) ([]byte, error) {
+func (m *Memory) appendItems(b []byte, items []projection.Item) ([]byte, error) {
 	for i := range items {
 		if len(b) > 0 {
 			b = append(b, ',')
 		}
 		from := len(b)
 		b = items[i].AppendJSON(b)
-		if n := len(b) - from; n > maxItem {
-			return nil, &ItemError{Index: i, Reason: fmt.Sprintf("its encoding of %d bytes is over %d: shorten it", n, maxItem)}
+		if n := len(b) - from; n > m.bounds.item {
+			return nil, &ItemError{Index: i, Reason: fmt.Sprintf("its encoding of %d bytes is over %d: shorten it", n, m.bounds.item)}
 		}
-		if len(b) > maxItems {
-			return nil, &ItemError{Index: i, Reason: fmt.Sprintf("with it the items of the turn are over %d bytes: shorten it, or commit what comes before it first", maxItems)}
+		if len(b) > m.bounds.items {
+			return nil, &ItemError{Index: i, Reason: fmt.Sprintf("with it the items of the turn are over %d bytes: shorten it, or commit what comes before it first", m.bounds.items)}
 		}
 	}
 	return b, nil

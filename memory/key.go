@@ -78,31 +78,27 @@ func appendPadded(b []byte, n int) []byte {
 	return strconv.AppendInt(b, int64(n), 10)
 }
 
-// maxID bounds an escaped id, so that every key that holds one or two of them
-// fits storage.MaxKey.
-const maxID = 256
-
-// validate says whether ids can be used in keys.
-func (w *Identity) validate() error {
+// validate says whether ids can be used in keys, of most bytes each when escaped.
+func (w *Identity) validate(most int) error {
 	if w.Thread == "" {
 		return &IdentityError{Field: "thread", Reason: "is empty"}
 	}
 	for _, id := range []struct{ field, text string }{
 		{"thread", w.Thread}, {"resource", w.Resource}, {"agent", w.Agent}, {"team", w.Team},
 	} {
-		if err := validateID(id.field, id.text); err != nil {
+		if err := validateID(id.field, id.text, most); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func validateID(field, text string) error {
+func validateID(field, text string, most int) error {
 	if !utf8.ValidString(text) {
 		return &IdentityError{Field: field, Reason: "is not valid UTF-8"}
 	}
-	if n := len(storage.EscapeSegment(text)); n > maxID {
-		return &IdentityError{Field: field, Reason: fmt.Sprintf("has %d bytes when escaped, over %d", n, maxID)}
+	if n := len(storage.EscapeSegment(text)); n > most {
+		return &IdentityError{Field: field, Reason: fmt.Sprintf("has %d bytes when escaped, over %d", n, most)}
 	}
 	return nil
 }

@@ -106,6 +106,7 @@ type Result struct {
 // Memory drives a set of layers over a store. It is safe for concurrent use.
 type Memory struct {
 	store    storage.Adapter
+	bounds   bounds
 	opts     Options
 	layers   []Layer
 	index    map[string]int // of layers, by id
@@ -165,6 +166,9 @@ func New(store storage.Adapter, layers []Layer, opts *Options) (*Memory, error) 
 	}
 	m.fillDefaults()
 	var err error
+	if m.bounds, err = boundsOf(storage.LimitsOf(store), m.layers); err != nil {
+		fault(fmt.Errorf("new memory: %w", err))
+	}
 	if m.tracing, err = newTracing(m.opts.TracerProvider, m.opts.MeterProvider); err != nil {
 		fault(fmt.Errorf("new memory: %w", err))
 	}
@@ -218,15 +222,15 @@ func (m *Memory) checkBudgets(fault func(error)) {
 func (m *Memory) newFrame() (*projection.Frame, error) {
 	opts := projection.FrameOptions{Policy: m.opts.Policy, Tokenizer: m.opts.Tokenizer, Tools: m.toolText()}
 	var errs [3]error
-	opts.System, errs[0] = fixed("system", m.opts.System)
-	opts.Tail, errs[1] = fixed("tail", m.opts.Tail)
+	opts.System, errs[0] = fixed("system", m.opts.System, m.bounds.fixed)
+	opts.Tail, errs[1] = fixed("tail", m.opts.Tail, m.bounds.fixed)
 	frame, err := projection.NewFrame(&opts)
 	errs[2] = err
 	return frame, errors.Join(errs[:]...)
 }
 
-// fixed returns items of valid text that stand in every view.
-func fixed(what string, items []projection.Item) ([]projection.Item, error) {
+// fixed returns items of valid text that stand in every view, of most bytes together.
+func fixed(what string, items []projection.Item, most int) ([]projection.Item, error) {
 	items = slices.Clone(items)
 	size := 0
 	for i := range items {
@@ -236,8 +240,8 @@ func fixed(what string, items []projection.Item) ([]projection.Item, error) {
 		}
 		size += len(items[i].AppendJSON(nil))
 	}
-	if size > maxFixed {
-		return items, fmt.Errorf("%s items of %d bytes are over %d", what, size, maxFixed)
+	if size > most {
+		return items, fmt.Errorf("%s items of %d bytes are over %d", what, size, most)
 	}
 	return items, nil
 }

@@ -100,7 +100,7 @@ func (r *Run) extend(ctx context.Context, traced bool, items []projection.Item) 
 // enter puts complete items into the log, all or none.
 func (r *Run) enter(items []projection.Item, in *intake) error {
 	t := r.turn
-	encoded, err := appendItems(t.encoded, items)
+	encoded, err := r.m.appendItems(t.encoded, items)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (r *Run) pipe(ctx context.Context, traced bool, in *intake, items []project
 				return err
 			}
 			if c.items, err = (&intake{m: r.m}).take(out); err == nil {
-				_, err = appendItems(nil, c.items)
+				_, err = r.m.appendItems(nil, c.items)
 			}
 			return err
 		})
@@ -238,7 +238,7 @@ func (r *Run) recall(ctx context.Context, traced bool, shown []projection.Item) 
 // contribute makes the layers' contributions of what they recalled, and the
 // changes that they want.
 func (r *Run) contribute(rd *round) {
-	room := maxOutputs
+	room := r.m.bounds.outputs
 	for i := range rd.calls {
 		con, call := &r.contribs[i], &rd.calls[i]
 		if call.cell.layer.has[hookDelta] {
@@ -261,7 +261,7 @@ func (r *Run) contribute(rd *round) {
 			}
 			if room -= n; room < 0 {
 				room += n
-				call.late = fmt.Errorf("output of %d bytes at item %d is over what is left of %d", n, j, maxOutputs)
+				call.late = fmt.Errorf("output of %d bytes at item %d is over what is left of %d", n, j, r.m.bounds.outputs)
 				call.passages = call.passages[:j:j]
 				break
 			}

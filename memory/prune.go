@@ -8,13 +8,34 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
+const (
+	maxPruned = 8 // turns that one commit deletes
+	old       = 2 // ops: a turn, or the head of a child, with its execution
+)
+
+// deletions counts what a batch has beside that which deletes what is old.
+type deletions struct {
+	b         *batch
+	ops, size int // before there were any
+}
+
+// fit reports whether the batch can delete n keys more.
+func (d *deletions) fit(n int) bool {
+	return len(d.b.ops)+n <= d.b.m.bounds.layers+old && d.b.size-d.size <= d.b.m.bounds.slack/2
+}
+
+// more reports whether the batch is to delete another thing that is old. What has to
+// wait goes with the commits to come.
+func (d *deletions) more() bool { return d.fit(old) && len(d.b.ops)-d.ops+old <= maxPrune }
+
 // prune adds the deletion of turns from first up to a number, and of what goes
 // with them, a few at a time. It returns the first turn that is kept.
 func (b *batch) prune(ctx context.Context, r *Run, first, upTo int) (int, error) {
 	if first > upTo {
 		return first, nil
 	}
-	for n := 0; first <= upTo && n < maxPruned; n++ {
+	d := &deletions{b, len(b.ops), b.size}
+	for n := 0; first <= upTo && n < maxPruned && d.more(); n++ {
 		key := turnKey(r.lineage, first)
 		data, _, err := r.m.store.Get(ctx, key)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
@@ -22,7 +43,7 @@ func (b *batch) prune(ctx context.Context, r *Run, first, upTo int) (int, error)
 		}
 		if err == nil {
 			b.add(storage.Remove(key))
-			if err := b.pruneRun(ctx, r, key, data, first); err != nil {
+			if err := d.pruneRun(ctx, r, key, data, first); err != nil {
 				return first, err
 			}
 		}
@@ -37,7 +58,7 @@ func (b *batch) prune(ctx context.Context, r *Run, first, upTo int) (int, error)
 			return first, err
 		}
 		root, rest, _ := strings.Cut(key[len(runs):], "/")
-		if root >= pad(first) || len(b.ops) > 3*maxPruned {
+		if root >= pad(first) || !d.more() {
 			break
 		}
 		b.add(storage.Remove(key))
@@ -46,7 +67,7 @@ func (b *batch) prune(ctx context.Context, r *Run, first, upTo int) (int, error)
 			if err != nil {
 				return first, err
 			}
-			if err := b.pruneExecution(ctx, r, id); err != nil {
+			if err := d.pruneExecution(ctx, r, id); err != nil {
 				return first, err
 			}
 		}
@@ -55,7 +76,7 @@ func (b *batch) prune(ctx context.Context, r *Run, first, upTo int) (int, error)
 }
 
 // pruneRun adds the deletion of an execution whose last turn goes.
-func (b *batch) pruneRun(ctx context.Context, r *Run, key string, data []byte, turn int) error {
+func (d *deletions) pruneRun(ctx context.Context, r *Run, key string, data []byte, turn int) error {
 	t, err := decodeRecord[Turn](key, data)
 	if err != nil {
 		return err
@@ -73,26 +94,30 @@ func (b *batch) pruneRun(ctx context.Context, r *Run, key string, data []byte, t
 	if x.LastTurn != turn {
 		return nil
 	}
-	return b.pruneExecution(ctx, r, x.ID)
+	return d.pruneExecution(ctx, r, x.ID)
 }
 
 // pruneExecution adds the deletion of an execution's record, and of the states
 // that it left if it never ended.
-func (b *batch) pruneExecution(ctx context.Context, r *Run, id string) error {
-	b.add(storage.Remove(runKey(id)))
+func (d *deletions) pruneExecution(ctx context.Context, r *Run, id string) error {
+	d.b.add(storage.Remove(runKey(id)))
 	for i := range r.m.layers {
 		layer := &r.m.layers[i].spec
 		if layer.Scope != ScopeExecution {
 			continue
 		}
-		for key, err := range r.m.store.List(ctx, scopeKey(layer.ID, ScopeExecution, id)) {
-			if err != nil {
+		removed, err := r.m.listed(ctx, scopeKey(layer.ID, ScopeExecution, id))
+		if err != nil {
+			return err
+		}
+		if !d.fit(len(removed)) { // before: nothing finds them once the record of the execution has gone
+			if err := r.m.removeAll(ctx, id, removed); err != nil {
 				return err
 			}
-			if len(b.ops) > maxOps/2 {
-				break
-			}
-			b.add(storage.Remove(key))
+			continue
+		}
+		for _, op := range removed {
+			d.b.add(op)
 		}
 	}
 	return nil
@@ -113,27 +138,33 @@ func (c *cell) purge(ctx context.Context) error {
 
 // remove deletes all keys with a prefix, a batch at a time.
 func (c *cell) remove(ctx context.Context, prefix string) error {
-	var ops []storage.Op
-	for key, err := range c.m.store.List(ctx, prefix) {
-		if err != nil {
-			return err
-		}
-		if ops = append(ops, storage.Remove(key)); len(ops) == maxOps {
-			if err := c.m.removeAll(ctx, prefix, ops); err != nil {
-				return err
-			}
-			ops = ops[:0]
-		}
+	ops, err := c.m.listed(ctx, prefix)
+	if err != nil {
+		return err
 	}
 	return c.m.removeAll(ctx, prefix, ops)
 }
 
-func (m *Memory) removeAll(ctx context.Context, prefix string, ops []storage.Op) error {
-	if len(ops) == 0 {
-		return nil
+// listed returns what deletes all keys with a prefix.
+func (m *Memory) listed(ctx context.Context, prefix string) (ops []storage.Op, err error) {
+	for key, err := range m.store.List(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, storage.Remove(key))
 	}
-	ctx, span := m.tracing.operation(ctx, "delete_memory", prefix, "")
-	err := m.store.Apply(ctx, ops...)
-	span.end(len(ops), err)
-	return err
+	return ops, nil
+}
+
+// removeAll makes deletions, a batch at a time.
+func (m *Memory) removeAll(ctx context.Context, prefix string, ops []storage.Op) error {
+	for part := range m.bounds.Batches(ops) {
+		ctx, span := m.tracing.operation(ctx, "delete_memory", prefix, "")
+		err := m.store.Apply(ctx, part...)
+		span.end(len(part), err)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

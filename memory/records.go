@@ -40,7 +40,7 @@ func (r *Records) Space() Space { return Space{r.m, r.prefix} }
 
 // Limits returns what the store takes of the scope: a change that is beyond them
 // cannot be made. The turn that it is written with needs some of the batch itself.
-func (r *Records) Limits() storage.Limits { return storage.LimitsOf(r.m.store).Below(r.prefix) }
+func (r *Records) Limits() storage.Limits { return r.m.bounds.Below(r.prefix) }
 
 // Get returns the value of key, or an error that is [storage.ErrNotFound].
 func (r *Records) Get(ctx context.Context, key string) ([]byte, error) {

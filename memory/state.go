@@ -147,7 +147,7 @@ func (c *cell) amend(ch change) error {
 	}
 	for i := range ch.writes {
 		w := &ch.writes[i]
-		if err := storage.ValidateEntry(recordsPrefix(c.prefix, 1<<30)+w.key, w.value); err != nil {
+		if err := c.m.bounds.ValidateEntry(recordsPrefix(c.prefix, 1<<30)+w.key, w.value); err != nil {
 			return err
 		}
 	}
