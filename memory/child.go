@@ -26,11 +26,11 @@ type SpawnOptions struct {
 // Nothing is written before the child's first Commit. The child ends with
 // [Run.Return] or [Run.End], at the latest with the parent.
 func (r *Run) Spawn(ctx context.Context, opts *SpawnOptions) (_ *Run, err error) {
-	ctx, done, err := r.begin(ctx)
+	ctx, stop, err := r.begin(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("spawn: %w", err)
 	}
-	defer done()
+	defer r.vacate(stop)
 	if r.m.closed.Load() {
 		return nil, fmt.Errorf("spawn: %w", ErrClosed)
 	}
@@ -167,11 +167,11 @@ func (r *Run) Return(ctx context.Context, result Result) (_ Result, err error) {
 	if result.Outcome == "" {
 		result.Outcome = Success
 	}
-	ctx, done, err := r.occupy(ctx, func() bool { return r.over })
+	ctx, stop, err := r.occupy(ctx, func() bool { return r.over })
 	if err != nil {
 		return result, fmt.Errorf("return: %w", err)
 	}
-	defer done()
+	defer r.vacate(stop)
 	if err := take(ctx, p.merging); err != nil {
 		return result, fmt.Errorf("return: %w", err)
 	}

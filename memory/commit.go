@@ -28,11 +28,11 @@ import (
 // forgotten the turn, or what it was tried after, and what it changed has been
 // changed since; begin another execution.
 func (r *Run) Commit(ctx context.Context, resp Response) (err error) {
-	ctx, done, err := r.begin(ctx)
+	ctx, stop, err := r.begin(ctx)
 	if err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	defer done()
+	defer r.vacate(stop)
 	ctx, span, traced := r.m.tracing.phase(ctx, "commit", r)
 	defer endSpan(r, span, &err)
 	r.openTurn()

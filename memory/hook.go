@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -119,59 +118,80 @@ type round struct {
 	do    func(c *call) error
 	after []*round // those of Delta hooks, after Recall
 
-	shared  *deadline
+	shared  deadline
+	clock   *time.Timer  // stopped; nil: none yet
 	timely  bool         // the shared deadline was kept
 	next    atomic.Int32 // index of the first call that nobody took
 	pending atomic.Int32 // calls neither settled nor abandoned
 	done    chan struct{}
 }
 
-const (
-	// yields is how often run gives way to the hooks before it sleeps: to be
-	// woken costs more than most rounds take.
-	yields    = 16
-	helpAfter = 50 * time.Microsecond
-)
+const helpAfter = 50 * time.Microsecond
 
 // run makes the calls and returns when each has settled or was abandoned.
 func (r *round) run() {
-	n := len(r.calls)
-	if n == 0 {
+	if len(r.calls) == 0 {
 		return
 	}
 	r.done = make(chan struct{})
-	r.pending.Store(int32(n))
-	now := time.Now()
-	r.shared = newDeadline(r.ctx, r.hook.timeout(&r.calls[0].cell.layer.spec), now)
-	defer func() { r.timely = r.shared.end(context.Canceled) }()
+	r.pending.Store(int32(len(r.calls)))
+	r.shared.Context, r.shared.begun = r.ctx, time.Now()
+	r.shared.timeout = r.hook.timeout(&r.calls[0].cell.layer.spec)
 	r.next.Store(1)
-	r.begin(&r.calls[0], r.shared, now)
-	r.shared.watch(r.expire)
+	r.begin(&r.calls[0], &r.shared, r.shared.begun)
 	go r.work(&r.calls[0])
-	for range yields {
-		if runtime.Gosched(); r.pending.Load() == 0 {
-			return
-		}
+	r.wait()
+	r.timely = r.shared.end(context.Canceled)
+}
+
+// wait returns when all is done. Until then it calls for help when the first calls
+// take long, and abandons those whose shared deadline has come.
+func (r *round) wait() {
+	helpers := min(len(r.calls), r.m.parallel) - 1
+	next := r.shared.timeout
+	if helpers > 0 && (next < 0 || helpAfter < next) {
+		next = helpAfter
 	}
-	if helpers := min(n, r.m.parallel) - 1; helpers > 0 {
-		help := time.NewTimer(helpAfter)
+	var due <-chan time.Time
+	if next >= 0 {
+		if r.clock == nil {
+			r.clock = time.NewTimer(next)
+		} else {
+			r.clock.Reset(next)
+		}
+		defer r.clock.Stop()
+		due = r.clock.C
+	}
+	ended := r.ctx.Done()
+	for {
 		select {
 		case <-r.done:
-			help.Stop()
 			return
-		case <-help.C:
+		case <-ended:
+			ended = nil
+			r.expire(r.ctx.Err())
+		case <-due:
+			if helpers <= 0 {
+				r.expire(context.DeadlineExceeded)
+				continue
+			}
 			for range helpers {
 				r.workOn()
 			}
+			if helpers = 0; r.shared.timeout >= 0 {
+				r.clock.Reset(time.Until(r.shared.begun.Add(r.shared.timeout)))
+			}
 		}
 	}
-	<-r.done
 }
 
 // expire abandons the calls with the shared deadline.
-func (r *round) expire() {
+func (r *round) expire(err error) {
+	if !r.shared.end(err) {
+		return
+	}
 	for i := range r.calls {
-		if r.calls[i].deadline.Load() == r.shared {
+		if r.calls[i].deadline.Load() == &r.shared {
 			r.abandon(&r.calls[i])
 		}
 	}
@@ -203,7 +223,7 @@ func (r *round) work(c *call) {
 	for c != nil {
 		c.err = r.guarded(c)
 		now := time.Now()
-		if d := c.deadline.Load(); d != r.shared {
+		if d := c.deadline.Load(); d != &r.shared {
 			d.end(context.Canceled)
 		}
 		if !r.settle(c, now) {
@@ -230,7 +250,7 @@ func (r *round) take(now time.Time) *call {
 	c := &r.calls[i]
 	timeout := r.hook.timeout(&c.cell.layer.spec)
 	if r.shared.serves(timeout, now) {
-		r.begin(c, r.shared, now)
+		r.begin(c, &r.shared, now)
 		if r.shared.Err() == nil || r.ctx.Err() != nil {
 			return c
 		}
@@ -363,8 +383,8 @@ func (c *call) failure(phase context.Context) (status Status, took time.Duration
 	return StatusError, took, err
 }
 
-// reuse keeps the calls of a round for the next one, if nothing can touch them
-// any more.
+// reuse keeps the calls and the clock of a round for the next one, if nothing can
+// touch them any more.
 func (r *Run) reuse(rd *round) {
 	if !rd.timely {
 		return
@@ -374,5 +394,5 @@ func (r *Run) reuse(rd *round) {
 			return
 		}
 	}
-	r.spare = rd.calls
+	r.spare, r.clock = rd.calls, rd.clock
 }

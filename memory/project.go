@@ -37,11 +37,11 @@ import (
 //
 // The view and its items are shared and not to be changed.
 func (r *Run) Project(ctx context.Context, items ...projection.Item) (_ *projection.View, err error) {
-	ctx, done, err := r.begin(ctx)
+	ctx, stop, err := r.begin(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("project: %w", err)
 	}
-	defer done()
+	defer r.vacate(stop)
 	t := r.openTurn()
 	if len(items) == 0 && t.view != nil {
 		return t.view, nil

@@ -66,6 +66,8 @@ type Run struct {
 	contribs  []projection.Contribution // of the active layers that recall, in slot order
 	turn      *turn                     // nil between turns
 	spare     []call                    // of a round that is over
+	clock     *time.Timer               // of that round
+	untraced  trace.TracerProvider      // that made no span for the run; nil: none
 	completed int                       // layers, in the order given, whose OnComplete has run
 	disposed  bool
 	returned  *Result // as the OnReturn hooks that have run left it
@@ -139,14 +141,14 @@ func take(ctx context.Context, token chan struct{}) error {
 }
 
 // begin waits until the run is free, and says whether it can be used: not if it
-// has ended, or had begun to with a Return that failed. The context that it
-// returns ends with the run.
-func (r *Run) begin(ctx context.Context) (context.Context, func(), error) {
+// has ended, or had begun to with a Return that failed. The context that it returns
+// ends with the run. The caller ends with vacate.
+func (r *Run) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	return r.occupy(ctx, func() bool { return r.over || r.outcome != "" })
 }
 
 // occupy waits until the run is free, and says whether it can be used.
-func (r *Run) occupy(ctx context.Context, unusable func() bool) (context.Context, func(), error) {
+func (r *Run) occupy(ctx context.Context, unusable func() bool) (context.Context, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
 		return ctx, nil, err
 	}
@@ -161,11 +163,19 @@ func (r *Run) occupy(ctx context.Context, unusable func() bool) (context.Context
 		return ctx, nil, ErrEnded
 	}
 	if r.parent == nil {
-		return ctx, func() { <-r.work }, nil
+		return ctx, nil, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(r.stop, cancel)
-	return ctx, func() { stop(); cancel(); <-r.work }, nil
+	return ctx, func() { stop(); cancel() }, nil
+}
+
+// vacate lets the next operation have the run. stop is what begin returned.
+func (r *Run) vacate(stop context.CancelFunc) {
+	if stop != nil {
+		stop()
+	}
+	<-r.work
 }
 
 // Execution returns what hooks would see of the execution now.
@@ -212,6 +222,7 @@ func (r *Run) round(ctx context.Context, traced bool, h hook, order []int, do fu
 	if h == hookRecall || h == hookStore {
 		// Only these two run under the token of work, one after another.
 		reuse := r.spare
+		rd.clock, r.clock = r.clock, nil
 		if r.spare = nil; cap(reuse) >= n {
 			rd.calls = reuse[:n]
 			clear(rd.calls)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 
@@ -50,6 +51,7 @@ const (
 
 // tracing makes the spans and metrics of one memory.
 type tracing struct {
+	provider  trace.TracerProvider // nil: the global one, whichever that is
 	tracer    trace.Tracer
 	content   bool // error texts, stacks and queries may be recorded
 	tokens    metric.Int64Histogram
@@ -59,13 +61,11 @@ type tracing struct {
 }
 
 func newTracing(tp trace.TracerProvider, mp metric.MeterProvider) (*tracing, error) {
-	if tp == nil {
-		tp = otel.GetTracerProvider()
-	}
+	t := &tracing{provider: tp}
+	t.tracer = t.current().Tracer(scopeName)
 	if mp == nil {
 		mp = otel.GetMeterProvider()
 	}
-	t := &tracing{tracer: tp.Tracer(scopeName)}
 	switch strings.ToLower(os.Getenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")) {
 	case "true", "1", "span_only", "span_and_event":
 		t.content = true
@@ -83,15 +83,36 @@ func newTracing(tp trace.TracerProvider, mp metric.MeterProvider) (*tracing, err
 	return t, errors.Join(errs[:]...)
 }
 
+// current returns the provider that spans go to now.
+func (t *tracing) current() trace.TracerProvider {
+	if t.provider != nil {
+		return t.provider
+	}
+	return otel.GetTracerProvider()
+}
+
 // phase begins the span of a phase. recording is false where tracing is off;
 // then nothing below it is traced either.
+//
+// A span without a context says that its provider makes none. The run asks that
+// one no more: what it does not make takes three allocations.
 func (t *tracing) phase(ctx context.Context, name string, r *Run) (_ context.Context, span trace.Span, recording bool) {
+	provider := t.current()
+	if r.untraced != nil && r.untraced == provider {
+		return ctx, noSpan, false
+	}
 	ctx, span = t.tracer.Start(ctx, name)
+	if !span.SpanContext().IsValid() && reflect.TypeOf(provider).Comparable() {
+		r.untraced = provider
+	}
 	if recording = span.IsRecording(); recording {
 		span.SetAttributes(attrExecution.String(r.id), attrDepth.Int(r.depth), attrConversation.String(r.who.Thread))
 	}
 	return ctx, span, recording
 }
+
+// noSpan is a span that nobody sees.
+var noSpan = trace.SpanFromContext(context.Background())
 
 // endPhase ends a phase's span.
 func (t *tracing) endPhase(span trace.Span, err error) {

@@ -18,7 +18,9 @@ type assembly struct {
 	price  prices
 	epoch  epoch // as this view leaves it
 	tracks []track
-	view   *View
+	uses   []LayerUse // by layer
+	opened string     // why an epoch opens, if one does
+	notes  []string
 }
 
 // assemble builds the view, and the epoch as it leaves it. It changes nothing of
@@ -42,10 +44,9 @@ func (p *Prefix) assemble(ctx context.Context, layers []Contribution) (*View, *e
 }
 
 // assembly returns what both a view and what it will show are made from.
-func (p *Prefix) assembly(layers []Contribution) *assembly {
-	a := &assembly{
+func (p *Prefix) assembly(layers []Contribution) assembly {
+	a := assembly{
 		frame: p.frame, log: &p.log, layers: layers, prev: p.epoch, begin: p.begin, cap: p.frame.Cap(),
-		view: &View{Cap: p.frame.Cap()},
 	}
 	if a.prev == nil {
 		a.prev = &epoch{from: p.log.first, pin: -1}
@@ -69,10 +70,10 @@ func (a *assembly) follow() {
 		a.epoch.turns++
 	}
 	a.price = a.frame.policy.prices(a.epoch.turns)
-	a.view.Layers = make([]LayerUse, len(a.layers))
+	a.uses = make([]LayerUse, len(a.layers))
 	a.tracks = make([]track, len(a.layers))
 	for i := range a.layers {
-		c, t, use := &a.layers[i], &a.tracks[i], &a.view.Layers[i]
+		c, t, use := &a.layers[i], &a.tracks[i], &a.uses[i]
 		*use = LayerUse{Layer: c.Layer, Allocated: c.Budget}
 		old := a.prev.track(i, c.Layer)
 		if old != nil {
@@ -208,7 +209,7 @@ func (a *assembly) updates() (sent Segment, tokens int) {
 		}
 		says, _ := t.says(a.epoch.ledger)
 		it, size := update(a.frame.tok, c, t.told, t.last, c.Budget-says)
-		use := &a.view.Layers[i]
+		use := &a.uses[i]
 		if a.price.publish(t) {
 			a.epoch.ledger = append(slices.Clip(a.epoch.ledger), published{at: a.log.end(), item: it, size: size})
 			t.told = t.last
@@ -232,8 +233,7 @@ func (a *assembly) liveItems() (items []Item, tokens int) {
 				items = append(items, t.last.items...)
 			}
 			tokens = add(tokens, t.last.size)
-			a.view.Layers[i].Items = len(t.last.items)
-			a.view.Layers[i].Used = t.last.size
+			a.uses[i].Items, a.uses[i].Used = len(t.last.items), t.last.size
 		}
 	}
 	return items, tokens

@@ -64,7 +64,7 @@ func (a *assembly) billOn(h *history, total, anchorSize int) bill {
 		turn: p.cached * float64(a.frame.systemSize+anchorSize+h.tokens+h.published),
 	}
 	for i := range a.tracks {
-		resent := a.tracks[i].live || a.view.Layers[i].Update == "sent"
+		resent := a.tracks[i].live || a.uses[i].Update == "sent"
 		b.turn += p.changes(&a.tracks[i], resent)
 	}
 	return b

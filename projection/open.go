@@ -14,7 +14,7 @@ func (a *assembly) open(ctx context.Context, reason string) (*View, error) {
 		number: prev.number + 1, turns: prev.turns, frame: a.frame.digest, pin: -1,
 		from: prev.from, summary: prev.summary, misses: prev.misses,
 	}
-	a.view.Opened = reason
+	a.opened = reason
 	for i := range a.tracks {
 		t := &a.tracks[i]
 		t.live = a.placeLive(i, a.price.live(t))
@@ -118,7 +118,7 @@ func (a *assembly) shorten(m *must, results []int) {
 		}
 	}
 	if m.saved > 0 {
-		a.view.Notes = append(a.view.Notes, fmt.Sprintf("%d tool results of the newest exchange were shortened by %d tokens", len(m.short), m.saved))
+		a.notes = append(a.notes, fmt.Sprintf("%d tool results of the newest exchange were shortened by %d tokens", len(m.short), m.saved))
 	}
 }
 
@@ -142,7 +142,7 @@ func shortened(tok Tokenizer, it Item, size, limit int) (Item, int) {
 // place fills one band with the items that fit the room, required layers first.
 func (a *assembly) place(live bool, room *int) (items []Item, tokens int) {
 	for i := range a.tracks {
-		t, c, use := &a.tracks[i], &a.layers[i], &a.view.Layers[i]
+		t, c, use := &a.tracks[i], &a.layers[i], &a.uses[i]
 		if t.live != live || c.Failed {
 			continue
 		}
@@ -200,7 +200,7 @@ func (a *assembly) cut(h *history, budget int, m *must) {
 	}
 	settle(h.from)
 	full := budget
-	if a.view.Opened == overBudget && h.from <= a.epoch.from { // the prefix is lost: make room for several turns now
+	if a.opened == overBudget && h.from <= a.epoch.from { // the prefix is lost: make room for several turns now
 		full = budget / 4 * 3
 	}
 	if h.tokens > full {
@@ -228,7 +228,7 @@ const summaryShare = 8
 func (a *assembly) summarize(ctx context.Context, dropped []Item, limit int, previous *Item) *Item {
 	text, err := callSummarizer(ctx, a.frame.policy.Summarize, dropped, limit)
 	if err != nil {
-		a.view.Notes = append(a.view.Notes, "history was truncated, the summariser failed: "+err.Error())
+		a.notes = append(a.notes, "history was truncated, the summariser failed: "+err.Error())
 		return previous
 	}
 	if text = strings.ToValidUTF8(text, "\uFFFD"); text == "" {
@@ -241,7 +241,7 @@ func (a *assembly) summarize(ctx context.Context, dropped []Item, limit int, pre
 		if it, size = shortened(a.frame.tok, it, size, limit); size > limit {
 			return nil
 		}
-		a.view.Notes = append(a.view.Notes, "the summary was shortened to its budget")
+		a.notes = append(a.notes, "the summary was shortened to its budget")
 	}
 	return &it
 }
@@ -257,9 +257,11 @@ func callSummarizer(ctx context.Context, f Summarizer, items []Item, limit int) 
 
 // finish puts the bands together and closes the books.
 func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live []Item, updates Segment, fixed int) *View {
-	v, e := a.view, &a.epoch
-	v.Tokens = add(fixed, h.tokens)
-	v.Segments = make([]Segment, 0, 6+2*len(h.ledger)+2*len(h.hidden))
+	e := &a.epoch
+	v := &View{
+		Tokens: add(fixed, h.tokens), Cap: a.cap, Opened: a.opened, Layers: a.uses, Notes: a.notes,
+		Segments: make([]Segment, 0, 6+2*len(h.ledger)+2*len(h.hidden)),
+	}
 	band := func(b Band, items []Item) {
 		if len(items) > 0 {
 			v.Segments = append(v.Segments, Segment{b, items, nil, -1})

@@ -97,6 +97,9 @@ func (o *output) reads(other *output) bool {
 
 // plain is the text of an output without what wrap put around it.
 func (o *output) plain() string {
+	if len(o.items) == 1 {
+		return unwrap(&o.items[0])
+	}
 	texts := make([]string, len(o.items))
 	for i := range o.items {
 		texts[i] = unwrap(&o.items[i])

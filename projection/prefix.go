@@ -111,15 +111,15 @@ func (p *Prefix) Shown(layers []Contribution) []Item {
 func (p *Prefix) shown(layers []Contribution) (from int, items []Item) {
 	a := p.assembly(layers)
 	e := a.prev
-	if a.view.Opened = a.mustOpen(); a.view.Opened == "" {
+	if a.opened = a.mustOpen(); a.opened == "" {
 		h := history{from: e.from, pin: e.pin}
 		h.hidden, _ = a.stillHidden()
-		h.measure(a)
+		h.measure(&a)
 		over := add(e.tokens, a.log.size(e.shown, a.log.end())) > a.cap
 		if !over && (a.frame.policy.Overflow != SlidingWindow || h.items <= a.frame.policy.Window) {
 			return e.from, h.shown(a.log)
 		}
-		a.view.Opened = overBudget
+		a.opened = overBudget
 	}
 	a.tracks = make([]track, len(layers))
 	for i := range layers {
