@@ -136,25 +136,26 @@ func itemKey(x *memory.Execution, it *projection.Item, at int) string {
 }
 
 // shown are the items that are in the prompt already. What itemKey says of one is
-// computed when its time is first that of what is asked for. It is one goroutine's.
+// computed when its time is first that of what is asked for, for all of that time:
+// where a clock stands still that is each of them. It is one goroutine's.
 type shown struct {
 	x      *memory.Execution
 	items  []projection.Item
 	times  []shownAt // ascending
 	oldest string    // the first of times as timeKey has it
+	stamps map[stamp]bool
 }
 
-// shownAt is the time of an item, as timeKey has it, its index, and what itemKey says
-// of it, once that was wanted.
+// shownAt is the time of an item, as timeKey has it, its index, and whether the stamps
+// of its time are known, for the first of a time.
 type shownAt struct {
 	time  int64
 	index int
-	stamp stamp
 	known bool
 }
 
 func shownIn(in *memory.RecallInput[struct{}]) *shown {
-	s := &shown{x: in.Execution, items: in.Shown, times: make([]shownAt, len(in.Shown))}
+	s := &shown{x: in.Execution, items: in.Shown, times: make([]shownAt, len(in.Shown)), stamps: make(map[stamp]bool)}
 	for i := range s.items {
 		s.times[i] = shownAt{time: keyTime(s.items[i].Time), index: i}
 	}
@@ -172,17 +173,20 @@ func (s *shown) has(item stamp) bool {
 	if len(s.times) == 0 || at < s.times[0].time {
 		return false
 	}
-	i, _ := slices.BinarySearchFunc(s.times, at, func(t shownAt, at int64) int { return cmp.Compare(t.time, at) })
-	for ; i < len(s.times) && s.times[i].time == at; i++ {
-		t := &s.times[i]
-		if !t.known {
-			t.stamp, t.known = stampOf(itemKey(s.x, &s.items[t.index], t.index))
-		}
-		if t.known && t.stamp == item {
-			return true
-		}
+	i, ok := slices.BinarySearchFunc(s.times, at, func(t shownAt, at int64) int { return cmp.Compare(t.time, at) })
+	if !ok {
+		return false
 	}
-	return false
+	if first := &s.times[i]; !first.known {
+		for ; i < len(s.times) && s.times[i].time == at; i++ {
+			n := s.times[i].index
+			if stamp, ok := stampOf(itemKey(s.x, &s.items[n], n)); ok {
+				s.stamps[stamp] = true
+			}
+		}
+		first.known = true
+	}
+	return s.stamps[item]
 }
 
 // hasPassage is has for the item that a passage is of.
