@@ -46,3 +46,6 @@ func RollNames(stored []byte) (names, again map[string][]string, err error) {
 
 // HasUnwanted is hasUnwanted, and Unwanted unwanted.
 var HasUnwanted, Unwanted = hasUnwanted, unwanted
+
+// LivesIn is livesIn.
+var LivesIn = livesIn

@@ -49,7 +49,7 @@ var (
 	nameIs      = regexp.MustCompile(`(?i)^(?:my name(?:'s| is)|i am called|i'm called)(?: actually| really| now)? (.+)$`)
 	callMe      = regexp.MustCompile(`(?i)^(?:(?:please|you can|just) )*call me (.+)$`)
 	properName  = regexp.MustCompile(`^\p{Lu}[\p{L}\p{M}'.-]*(?: (?:\p{Lu}[\p{L}\p{M}'.-]*|de|del|von|van|der|la|bin|al))*`)
-	livesIn     = regexp.MustCompile(`(?i)^(?:i|we) (?:now |currently )?(?:live in|have moved to|moved to|just moved to)|^i(?:'ve| have) (?:just )?moved to|^i(?:'m| am)(?: now| currently)? based in`)
+	livesIn     = regexp.MustCompile(`(?i)^(?:(?:i|we) (?:now |currently )?(?:live in|have moved to|moved to|just moved to)|i(?:'ve| have) (?:just )?moved to|i(?:'m| am)(?: now| currently)? based in)`)
 	worksAt     = regexp.MustCompile(`(?i)^i (?:now |currently )?work (?:at|for) (.+)$`)
 	worksAs     = regexp.MustCompile(`(?i)^i (?:now |currently )?work as (?:an? )?(.+)$`)
 	allergicTo  = regexp.MustCompile(`(?i)^i(?:'m| am) (?:severely |very )?allergic to (.+)$`)
@@ -183,8 +183,10 @@ func (p *statements) clause(s string) bool {
 		}
 		return p.set("deadlines", name, m[2])
 	}
-	if m := dueOn.FindStringSubmatch(s); m != nil && tellsWhen(m[2]) {
-		return p.set("deadlines", strings.ToLower(m[1]), m[2])
+	if strings.Contains(strings.ToLower(s), " due ") { // few have it, and the expression tries long
+		if m := dueOn.FindStringSubmatch(s); m != nil && tellsWhen(m[2]) {
+			return p.set("deadlines", strings.ToLower(m[1]), m[2])
+		}
 	}
 	if m := myIs.FindStringSubmatch(s); m != nil {
 		return p.attribute(strings.ToLower(m[1]), m[2])
