@@ -18,7 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -26,22 +25,10 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// Create returns an exporter that writes to the file at path, which it empties
-// first. Each batch is one write; shutting the exporter down closes the file.
-// Spans can hold what was said, so that only the owner may read the file.
-func Create(path string) (*otlptrace.Exporter, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("create trace file: %w", err)
-	}
-	return start(&client{w: f, close: f.Close}), nil
-}
-
-// New returns an exporter that writes to w. It does not close it.
-func New(w io.Writer) *otlptrace.Exporter { return start(&client{w: w}) }
-
-func start(c *client) *otlptrace.Exporter {
-	exporter := otlptrace.NewUnstarted(c)
+// New returns an exporter that writes to w, each batch by one write. It does not
+// close it.
+func New(w io.Writer) *otlptrace.Exporter {
+	exporter := otlptrace.NewUnstarted(&client{w: w})
 	exporter.Start(context.Background()) // cannot fail: our client has nothing to start
 	return exporter
 }
@@ -50,7 +37,6 @@ func start(c *client) *otlptrace.Exporter {
 type client struct {
 	mu      sync.Mutex
 	w       io.Writer
-	close   func() error // nil: nothing to close
 	stopped bool
 }
 
@@ -62,12 +48,6 @@ func (c *client) Stop(context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = true
-	if c.close == nil {
-		return nil
-	}
-	if err := c.close(); err != nil {
-		return fmt.Errorf("close trace file: %w", err)
-	}
 	return nil
 }
 
