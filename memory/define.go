@@ -207,8 +207,8 @@ func plain(t reflect.Type) bool {
 	case reflect.Array:
 		return plain(t.Elem())
 	case reflect.Struct:
-		for i := range t.NumField() {
-			if !plain(t.Field(i).Type) {
+		for field := range t.Fields() {
+			if !plain(field.Type) {
 				return false
 			}
 		}

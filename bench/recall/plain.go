@@ -92,7 +92,7 @@ func split(text string) []string {
 		}
 	}
 	for l := range strings.Lines(text) {
-		for _, w := range strings.Fields(l) {
+		for w := range strings.FieldsSeq(l) {
 			part = append(part, w)
 			if len(part) == most || len(part) >= least && strings.ContainsAny(w[len(w)-1:], ".!?:;") {
 				end()
