@@ -71,7 +71,9 @@ var rules = []rule{
 	{pkg: "projection/tiktoken/reference", packages: []string{"projection", "projection/tiktoken"}, modules: tiktokenGo},
 	{pkg: "projection/tiktoken/reference/generate", modules: []string{"github.com/pkoukk/tiktoken-go-loader"}},
 
-	{pkg: "memory", packages: []string{"storage", "projection", "internal/addition", "internal/appendjson", "internal/pack"}, modules: []string{
+	{pkg: "memory/internal/stored", packages: []string{"storage", "projection", "internal/addition", "internal/appendjson", "internal/pack"}},
+	{pkg: "memory/thread", packages: []string{"storage", "projection", "memory/internal/stored"}},
+	{pkg: "memory", packages: []string{"storage", "projection", "memory/thread", "memory/internal/stored", "internal/appendjson", "internal/pack"}, modules: []string{
 		"github.com/google/jsonschema-go",
 		"github.com/google/uuid",
 		"go.opentelemetry.io/otel",

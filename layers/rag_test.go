@@ -11,6 +11,7 @@ import (
 
 	"github.com/stratamem/strata/layers"
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/docs"
@@ -274,7 +275,7 @@ func TestRAGRefs(t *testing.T) {
 	c.say("What is the impeller made of?", "Bronze.")
 	id := c.run.Execution().ID()
 	c.end()
-	x, err := memory.Explain(t.Context(), store, id, 1)
+	x, err := thread.Explain(t.Context(), store, id, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/mem"
 )
@@ -54,10 +55,10 @@ func lifelong(id string, scope memory.Scope) memory.Layer {
 }
 
 // checkTurns checks how many turns a thread has, and that each is there once.
-func checkTurns(t *testing.T, store storage.Adapter, thread string, want int) {
+func checkTurns(t *testing.T, store storage.Adapter, id string, want int) {
 	t.Helper()
 	n := 0
-	for turn, err := range memory.Turns(t.Context(), store, thread, 0) {
+	for turn, err := range thread.Turns(t.Context(), store, id, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +142,7 @@ func testLostAnswer(t *testing.T, store *line, lost error, others bool, call str
 		}
 	}
 	runs := 0
-	for x, err := range memory.Runs(t.Context(), store) {
+	for x, err := range thread.Runs(t.Context(), store) {
 		if err != nil || x.Outcome == "" || x.FirstTurn == 0 {
 			t.Errorf("run %+v, %v", x, err)
 		}

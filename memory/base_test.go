@@ -9,6 +9,7 @@ import (
 
 	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/mem"
@@ -55,7 +56,7 @@ func fact(n int) string {
 
 func listed(t *testing.T, store storage.Adapter) string {
 	t.Helper()
-	for info, err := range memory.States(t.Context(), store, "list") {
+	for info, err := range thread.States(t.Context(), store, "list") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +196,7 @@ func TestStateWithoutBase(t *testing.T) {
 	want := listed(t, store)
 	state, base := get(t, store, listState), get(t, store, listBase)
 	read := func(s storage.Adapter) (got string, err error) {
-		for info, e := range memory.States(t.Context(), s, "list") {
+		for info, e := range thread.States(t.Context(), s, "list") {
 			got, err = string(info.State), e
 		}
 		return got, err

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stratamem/strata/internal/pack"
+	"github.com/stratamem/strata/memory/internal/stored"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -172,7 +173,7 @@ func (r *Run) refreshHead(ctx context.Context, again bool) error {
 	case where.raw == nil: // the thread has forgotten the lineage: its turns are numbered on
 		r.first = r.last + 1
 	default:
-		h, err := decodeRecord[head](r.headKey, where.raw)
+		h, err := stored.Decode[stored.Head](r.headKey, where.raw)
 		if err != nil {
 			return err
 		}
@@ -216,7 +217,7 @@ func (b *batch) addTurn(ctx context.Context, again bool) error {
 			r.warn("the view was too large to be recorded: this turn cannot be replayed")
 		}
 	}
-	b.add(storage.Put(turnKey(r.lineage, n), turn).IfAbsent())
+	b.add(storage.Put(stored.TurnKey(r.lineage, n), turn).IfAbsent())
 	b.add(storage.Put(r.epochKey, epoch))
 	return nil
 }
@@ -233,7 +234,8 @@ func (b *batch) addHead(ctx context.Context) error {
 		}
 	}
 	w := &turned{number: n, first: first}
-	w.head.raw = r.appendHead(make([]byte, 0, 160), n, first)
+	h := stored.Head{Turn: n, First: first, Execution: r.id, Whole: !r.gap}
+	w.head.raw = h.Append(make([]byte, 0, 160))
 	b.turned = w
 	b.add(storage.Put(r.headKey, w.head.raw).IfVersion(r.where.version).Making(&w.head.version))
 	return nil
@@ -256,7 +258,7 @@ func (b *batch) addRun(layersChanged bool) {
 	}
 	switch {
 	case x.FirstTurn > 0 || x.Outcome == "" || layersChanged:
-		r.runBytes = x.append(r.runBytes[:0])
+		r.runBytes = appendRun(r.runBytes[:0], x)
 		b.mark = r.runBytes
 		b.add(storage.Put(r.runKey, r.runBytes))
 	case r.recorded:
@@ -269,7 +271,7 @@ func (b *batch) addRun(layersChanged bool) {
 		if c.kind == ScopeExecution && c.stored.raw != nil {
 			b.add(storage.Remove(c.stateKey))
 			if c.stored.Base != "" {
-				b.add(storage.Remove(baseKey(c.stateKey)))
+				b.add(storage.Remove(stored.BaseKey(c.stateKey)))
 			}
 		}
 	}
@@ -278,7 +280,7 @@ func (b *batch) addRun(layersChanged bool) {
 // addParent adds the record of the parent, with the child's usage in it.
 func (b *batch) addParent() {
 	p := b.runs[1]
-	p.runBytes = p.record().append(p.runBytes[:0])
+	p.runBytes = appendRun(p.runBytes[:0], p.record())
 	b.add(storage.Put(p.runKey, p.runBytes))
 }
 

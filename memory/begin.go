@@ -2,11 +2,11 @@ package memory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
+	"github.com/stratamem/strata/memory/internal/stored"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
-	"github.com/stratamem/strata/storage"
 )
 
 // Begin begins an execution: it reads the tail of the thread's log that the
@@ -15,14 +15,14 @@ import (
 // is a [*HookError]. Nothing is written. The caller ends the run with
 // [Run.End], or [Run.Discard] to write nothing either.
 func (m *Memory) Begin(ctx context.Context, who Identity) (*Run, error) {
-	if err := who.validate(m.bounds.id); err != nil {
+	if err := validateIdentity(&who, m.bounds.id); err != nil {
 		return nil, err
 	}
 	r := m.newRun(m.newID(), who)
 	if err := validateID("execution", r.id, m.bounds.id); err != nil {
 		return nil, err
 	}
-	r.follow(threadLineage(who.Thread))
+	r.follow(stored.ThreadLineage(who.Thread))
 	r.began = m.clock().Round(0).UTC()
 	if err := r.wake(ctx, "begin"); err != nil {
 		return nil, fmt.Errorf("begin execution: %w", err)
@@ -36,7 +36,7 @@ func (m *Memory) Begin(ctx context.Context, who Identity) (*Run, error) {
 // [ErrUnknownExecution], one that has ended [ErrEnded]. That the execution runs
 // nowhere else is for the caller to know.
 func (m *Memory) Resume(ctx context.Context, executionID string) (*Run, error) {
-	x, err := loadExecution(ctx, m.store, executionID)
+	x, err := thread.FindRun(ctx, m.store, executionID)
 	if err != nil {
 		return nil, fmt.Errorf("resume execution: %w", err)
 	}
@@ -57,18 +57,6 @@ func (m *Memory) Resume(ctx context.Context, executionID string) (*Run, error) {
 		return nil, fmt.Errorf("resume execution: %w", err)
 	}
 	return r, nil
-}
-
-func loadExecution(ctx context.Context, store storage.Adapter, id string) (*RunInfo, error) {
-	key := runKey(id)
-	data, _, err := store.Get(ctx, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, fmt.Errorf("%q: %w", id, ErrUnknownExecution)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return decodeRecord[RunInfo](key, data)
 }
 
 // wake loads what the run needs and initialises its layers.
@@ -162,10 +150,10 @@ func (r *Run) allocate() {
 }
 
 // record returns what the store holds of the execution while it runs.
-func (r *Run) record() *RunInfo {
+func (r *Run) record() *thread.Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return &RunInfo{
+	return &thread.Run{
 		ID: r.id, Identity: r.who, Lineage: r.lineage, Depth: r.depth, Parent: r.parentID, Root: r.root,
 		Fork: r.fork, Began: r.began, Ended: r.ended, Outcome: r.outcome, Base: r.base, Resumed: r.resumed,
 		FirstTurn: r.from, LastTurn: r.latest, Step: r.step, Usage: r.usage, Cost: r.cost, Model: r.model,

@@ -3,6 +3,7 @@ package memory
 import (
 	"fmt"
 
+	"github.com/stratamem/strata/memory/internal/stored"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -50,7 +51,7 @@ func boundsOf(l storage.Limits, layers []Layer) (bounds, error) {
 		outputs: max(whole/8, min(whole/2, 1<<18)),
 		fixed:   max(whole/32, min(whole/4, 1<<16)),
 		state:   l.Value - 64, // what of an envelope is no state has less
-		id:      min(maxID, (l.Key-len(turnKey(childLineage("", 0, ""), 0)))/2),
+		id:      min(maxID, (l.Key-len(stored.TurnKey(stored.ChildLineage("", 0, ""), 0)))/2),
 		slack:   max(l.Batch/32, min(l.Batch/4, 1<<13)),
 		layers:  l.Ops - run - 1 - old,
 	}

@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/mem"
@@ -149,7 +151,7 @@ func TestSmallStore(t *testing.T) {
 			}
 		}
 		run := begin(t, m, who)
-		for n, err := range memory.Turns(t.Context(), store, who.Thread, 0) {
+		for n, err := range thread.Turns(t.Context(), store, who.Thread, 0) {
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/stratamem/strata/memory/internal/stored"
 )
 
 // SpawnOptions are options of [Run.Spawn].
@@ -78,7 +80,7 @@ func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 	if opts.Agent != "" {
 		who.Agent = opts.Agent
 	}
-	if err := who.validate(r.m.bounds.id); err != nil {
+	if err := validateIdentity(&who, r.m.bounds.id); err != nil {
 		return nil, err
 	}
 	child := r.m.newRun(r.m.newID(), who)
@@ -90,7 +92,7 @@ func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 	if child.root = r.root; r.depth == 0 {
 		child.root = r.last + btoi(r.turn != nil)
 	}
-	child.follow(childLineage(who.Thread, child.root, child.id))
+	child.follow(stored.ChildLineage(who.Thread, child.root, child.id))
 	child.where = kept{current: true, moved: child.moved.Load()}
 	if !opts.Log || r.prefix.Len() == 0 {
 		return child, nil
@@ -98,7 +100,7 @@ func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 	child.prefix = r.prefix.Fork()
 	child.start = r.start
 	if len(r.places) > 0 {
-		child.fork = r.record().origin()
+		child.fork = r.record().Log()
 	}
 	for _, p := range r.places {
 		if p.in == "" {
@@ -235,7 +237,7 @@ func (r *Run) merge(ctx context.Context, traced bool, child *Run) error {
 	child.merged = true
 	x := child.Execution()
 	r.mu.Lock()
-	r.usage = r.usage.plus(x.usage)
+	r.usage = r.usage.Plus(x.usage)
 	r.cost += x.cost
 	r.mu.Unlock()
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/mem"
@@ -93,19 +94,19 @@ func TestChild(t *testing.T) {
 	}
 	// The child's turns are its own.
 	n := 0
-	for turn, err := range memory.ExecutionTurns(t.Context(), store, x.ID()) {
+	for turn, err := range thread.RunTurns(t.Context(), store, x.ID()) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		n++
-		if _, err := memory.Explain(t.Context(), store, x.ID(), turn.Number); err != nil {
+		if _, err := thread.Explain(t.Context(), store, x.ID(), turn.Number); err != nil {
 			t.Error(err)
 		}
 	}
 	if n != 2 {
 		t.Errorf("%d turns of the child", n)
 	}
-	for info, err := range memory.Threads(t.Context(), store) {
+	for info, err := range thread.List(t.Context(), store) {
 		if err != nil || info.Turns != 1 {
 			t.Errorf("thread %+v, %v", info, err)
 		}
@@ -127,14 +128,14 @@ func TestChildIsFirst(t *testing.T) {
 	later := begin(t, newMemory(t, store, nil), memory.Identity{Thread: "b"})
 	project(t, later, user("one"))
 	commit(t, later, "two")
-	var got []memory.ThreadInfo
-	for info, err := range memory.Threads(t.Context(), store) {
+	var got []thread.Info
+	for info, err := range thread.List(t.Context(), store) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		got = append(got, info)
 	}
-	want := []memory.ThreadInfo{{Thread: "a", First: 1}, {Thread: "b", Turns: 1, First: 1, Execution: later.Execution().ID()}}
+	want := []thread.Info{{Thread: "a", First: 1}, {Thread: "b", Turns: 1, First: 1, Execution: later.Execution().ID()}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -222,7 +223,7 @@ func TestReturnCancelled(t *testing.T) {
 				t.Fatal(err)
 			}
 			end(t, run)
-			for info, err := range memory.States(t.Context(), store, "") {
+			for info, err := range thread.States(t.Context(), store, "") {
 				if err != nil || string(info.State) != `{"n":111}` {
 					t.Errorf("layer %s: %s, %v", info.Layer, info.State, err)
 				}
@@ -349,7 +350,7 @@ func TestParentTurnAtWork(t *testing.T) {
 	commit(t, child, "draft")
 	checkReplay(t, store, child, view)
 	id := child.Execution().ID()
-	for turn, err := range memory.ExecutionTurns(t.Context(), store, id) {
+	for turn, err := range thread.RunTurns(t.Context(), store, id) {
 		if err != nil || turn.Given != 1 || len(turn.Items) != 2 {
 			t.Errorf("the child's turn: %+v, %v", turn, err)
 		}
@@ -366,7 +367,7 @@ func TestParentTurnAtWork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for turn := range memory.ExecutionTurns(t.Context(), store, idle.Execution().ID()) {
+	for turn := range thread.RunTurns(t.Context(), store, idle.Execution().ID()) {
 		if turn != nil {
 			t.Errorf("a child that did nothing has a turn: %+v", turn)
 		}
@@ -380,7 +381,7 @@ func TestParentTurnAtWork(t *testing.T) {
 
 func checkReplay(t *testing.T, store *mem.Store, run *memory.Run, want *projection.View) {
 	t.Helper()
-	view, err := memory.Replay(t.Context(), store, run.Execution().ID(), 1)
+	view, err := thread.Replay(t.Context(), store, run.Execution().ID(), 1)
 	if err != nil {
 		t.Error(err)
 		return
@@ -482,7 +483,7 @@ func TestReturnBesideATurn(t *testing.T) {
 // checkState checks the one state of a scope that a store has.
 func checkState(t *testing.T, store storage.Adapter, scope memory.Scope, want int) {
 	t.Helper()
-	for s, err := range memory.States(t.Context(), store, "a") {
+	for s, err := range thread.States(t.Context(), store, "a") {
 		if err != nil {
 			t.Fatal(err)
 		}

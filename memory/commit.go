@@ -70,7 +70,7 @@ func (r *Run) answer(resp *Response) error {
 	}
 	kept := *resp
 	kept.Items = r.prefix.Items(r.prefix.Len()-len(items), r.prefix.Len())
-	kept.Usage = resp.Usage.clone()
+	kept.Usage = Usage{}.Plus(resp.Usage)
 	if kept.Model == "" {
 		kept.Model = r.m.opts.Model
 	}
@@ -79,7 +79,7 @@ func (r *Run) answer(resp *Response) error {
 		r.prefix.Observe(kept.Usage.CacheRead, kept.Usage.CacheWrite)
 	}
 	r.mu.Lock()
-	r.usage = r.usage.plus(kept.Usage)
+	r.usage = r.usage.Plus(kept.Usage)
 	r.cost += kept.Cost
 	r.model = kept.Model
 	r.mu.Unlock()
@@ -276,17 +276,4 @@ func (r *Run) appendStretch(b []byte, band projection.Band, from, count, n int) 
 		from, count = from+here, count-here
 	}
 	return b
-}
-
-func appendUsage(b []byte, u *Usage) []byte {
-	b = append(b, '{')
-	b = appendjson.Int(b, "input", u.Input)
-	b = appendjson.Int(b, "output", u.Output)
-	if u.CacheRead != nil {
-		b = strconv.AppendInt(appendjson.Field(b, "cache_read"), int64(*u.CacheRead), 10)
-	}
-	if u.CacheWrite != nil {
-		b = strconv.AppendInt(appendjson.Field(b, "cache_write"), int64(*u.CacheWrite), 10)
-	}
-	return append(b, '}')
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/bolt"
@@ -56,7 +57,7 @@ func crashing(ctx context.Context, path string) error {
 		return err
 	}
 	var run *memory.Run
-	for x, err := range memory.Runs(ctx, store) {
+	for x, err := range thread.Runs(ctx, store) {
 		if err != nil {
 			return err
 		}
@@ -143,7 +144,7 @@ func checkCrashed(t *testing.T, path string, acknowledged int) {
 		}
 	}()
 	turns := 0
-	for turn, err := range memory.Turns(t.Context(), store, "t", 0) {
+	for turn, err := range thread.Turns(t.Context(), store, "t", 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +172,7 @@ func checkCrashed(t *testing.T, path string, acknowledged int) {
 			t.Errorf("record %d has the key %s", records, key)
 		}
 	}
-	for x, err := range memory.Runs(t.Context(), store) {
+	for x, err := range thread.Runs(t.Context(), store) {
 		if err != nil || x.Step != turns || x.LastTurn != turns {
 			t.Errorf("run %+v after %d turns, %v", x, turns, err)
 		}

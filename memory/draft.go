@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/stratamem/strata/memory/internal/stored"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -155,7 +156,7 @@ func (c *cell) basis(base *kept) (any, error) {
 // is stored.
 func (d *draft) write() error {
 	c, was := d.parts[0].cell, &d.base
-	d.next = kept{envelope: envelope{Clears: was.Clears}}
+	d.next = kept{Envelope: stored.Envelope{Clears: was.Clears}}
 	has := was.State != nil
 	var writes []write
 	for i := range d.parts {
@@ -187,12 +188,12 @@ func (d *draft) write() error {
 		return fmt.Errorf("write state: %d bytes are over %d", n, c.m.bounds.state)
 	}
 	var ops []storage.Op
-	d.next.raw, ops = d.next.store(c.stateKey, &was.envelope)
+	d.next.raw, ops = d.next.Store(c.stateKey, &was.Envelope)
 	// The check is what keeps records out of a generation that another
 	// execution cleared, so it is needed even where only records change.
 	d.ops = append(d.ops, storage.Put(c.stateKey, d.next.raw).IfVersion(was.version).Making(&d.next.version))
 	d.ops = append(d.ops, ops...)
-	prefix := recordsPrefix(c.prefix, d.next.Clears)
+	prefix := stored.RecordsPrefix(c.prefix, d.next.Clears)
 	for i := range writes {
 		w := &writes[i]
 		if w.delete {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 )
@@ -22,9 +23,9 @@ var (
 	ErrEnded = errors.New("execution has ended")
 	// ErrUnknownExecution says that the store holds nothing of an execution:
 	// it never committed, or was pruned.
-	ErrUnknownExecution = errors.New("unknown execution")
+	ErrUnknownExecution = thread.ErrUnknownExecution
 	// ErrPruned says that a turn, or one that it refers to, is no longer kept.
-	ErrPruned = errors.New("turn is no longer kept")
+	ErrPruned = thread.ErrPruned
 	// ErrClosed says that the memory was closed.
 	ErrClosed = errors.New("memory is closed")
 	// ErrUnknownTool says that no active layer has a tool of that name.
@@ -88,15 +89,7 @@ func (e *ItemError) Error() string { return fmt.Sprintf("take item %d: %s", e.In
 
 // FormatError says that a record was written by a newer version of the layer or
 // of this package. It is left as it is.
-type FormatError struct {
-	Key       string
-	Have      int // the format of the record
-	Supported int // the newest known
-}
-
-func (e *FormatError) Error() string {
-	return fmt.Sprintf("read %q: format %d is newer than %d: use the version that wrote it", e.Key, e.Have, e.Supported)
-}
+type FormatError = thread.FormatError
 
 // ArgumentsError says that the arguments of a tool call do not match its schema,
 // in words that a model can act on.

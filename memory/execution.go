@@ -3,6 +3,8 @@ package memory
 import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stratamem/strata/memory/thread"
 )
 
 // Execution is what hooks see of the execution that they serve, as it was when
@@ -17,7 +19,7 @@ type Execution struct {
 type snapshot struct {
 	m        *Memory
 	id       string
-	older    *origin
+	older    *thread.Log
 	identity Identity
 	depth    int
 	step     int
@@ -47,7 +49,7 @@ func (x *Execution) Step() int { return x.step }
 
 // Usage is the sum of what the responses and the returned children reported.
 // CacheRead and CacheWrite are nil if none of them did.
-func (x *Execution) Usage() Usage { return x.usage.clone() }
+func (x *Execution) Usage() Usage { return Usage{}.Plus(x.usage) }
 
 // Cost is the sum of what the responses and the returned children cost.
 func (x *Execution) Cost() float64 { return x.cost }
@@ -104,39 +106,4 @@ func (x *Execution) Event(name string) {
 	if x.span != nil {
 		x.span.AddEvent(name)
 	}
-}
-
-func (u Usage) clone() Usage {
-	if u.CacheRead != nil {
-		n := *u.CacheRead
-		u.CacheRead = &n
-	}
-	if u.CacheWrite != nil {
-		n := *u.CacheWrite
-		u.CacheWrite = &n
-	}
-	return u
-}
-
-// plus returns the sum of two usages; a figure that only one of them has counts.
-func (u Usage) plus(v Usage) Usage {
-	u.Input += v.Input
-	u.Output += v.Output
-	u.CacheRead = sum(u.CacheRead, v.CacheRead)
-	u.CacheWrite = sum(u.CacheWrite, v.CacheWrite)
-	return u
-}
-
-func sum(a, b *int) *int {
-	if a == nil && b == nil {
-		return nil
-	}
-	n := 0
-	if a != nil {
-		n += *a
-	}
-	if b != nil {
-		n += *b
-	}
-	return &n
 }

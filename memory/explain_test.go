@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage/mem"
 )
@@ -31,11 +32,11 @@ func TestExplainFindsEventsOfOtherThreads(t *testing.T) {
 		t.Fatal(err)
 	}
 	var last *memory.Run
-	for _, thread := range []string{"a/b", "c"} {
-		if last, err = m.Begin(ctx, memory.Identity{Thread: thread, Resource: "r"}); err != nil {
+	for _, id := range []string{"a/b", "c"} {
+		if last, err = m.Begin(ctx, memory.Identity{Thread: id, Resource: "r"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := last.Project(ctx, projection.Text(projection.User, "hello from "+thread)); err != nil {
+		if _, err := last.Project(ctx, projection.Text(projection.User, "hello from "+id)); err != nil {
 			t.Fatal(err)
 		}
 		if err := last.Commit(ctx, memory.Response{}); err != nil {
@@ -45,7 +46,7 @@ func TestExplainFindsEventsOfOtherThreads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	x, err := memory.Explain(ctx, store, last.Execution().ID(), 1)
+	x, err := thread.Explain(ctx, store, last.Execution().ID(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func TestExplainFailedRecall(t *testing.T) {
 	m := newMemory(t, store, nil,
 		recall("anchored", projection.Anchor, memory.Change[counter]{}), recall("live", projection.Live, memory.Change[counter]{}), recall("late", projection.Live, unkeyed))
 	run := begin(t, m, memory.Identity{})
-	turn := func() (notes []string, left []memory.LeftOut) {
+	turn := func() (notes []string, left []thread.LeftOut) {
 		t.Helper()
 		turns++
 		project(t, run, user("hello"))
@@ -122,7 +123,7 @@ func TestExplainFailedRecall(t *testing.T) {
 			notes = append(notes, strings.TrimSuffix(h.Layer+": "+h.Note, ": "))
 		}
 		commit(t, run)
-		x, err := memory.Explain(t.Context(), store, run.Execution().ID(), turns)
+		x, err := thread.Explain(t.Context(), store, run.Execution().ID(), turns)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +145,7 @@ func TestExplainFailedRecall(t *testing.T) {
 			left[i].Reason = change + left[i].Reason[at:]
 		}
 	}
-	if diff := cmp.Diff([]memory.LeftOut{
+	if diff := cmp.Diff([]thread.LeftOut{
 		{Layer: "anchored", Reason: "recall error: it broke; 1 items of 11 tokens of it are in the prompt"},
 		{Layer: "live", Reason: "recall error: it broke"},
 		{Layer: "late", Reason: change + "; " + inPrompt},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 )
 
@@ -24,16 +25,16 @@ type place struct {
 
 // position says where the log item with an index is stored, or will be when the
 // turn at work gets the number n.
-func (r *Run) position(i, n int) Position {
+func (r *Run) position(i, n int) thread.Position {
 	if i >= r.start {
-		return Position{Turn: n, Item: i - r.start}
+		return thread.Position{Turn: n, Item: i - r.start}
 	}
 	at, ok := slices.BinarySearchFunc(r.places, i, func(p place, i int) int { return p.start - i })
 	if !ok {
 		at--
 	}
 	p := r.places[at]
-	return Position{Execution: p.in, Turn: p.turn, Item: p.item + i - p.start}
+	return thread.Position{Execution: p.in, Turn: p.turn, Item: p.item + i - p.start}
 }
 
 // endOf returns the log index at which the part that is in an execution's log
@@ -97,20 +98,11 @@ func (r *Run) reach() {
 	}
 	at := slices.IndexFunc(r.places, func(p place) bool { return p.start >= r.prefix.First() })
 	first := &r.places[at]
-	older := *r.record().origin().of(first.in)
+	older := *r.record().Log().Of(first.in)
 	older.Turn = first.turn - 1
 	r.mu.Lock()
 	r.older = &older
 	r.mu.Unlock()
-}
-
-// of returns the part of the log that is an execution's, empty for the last one,
-// with what comes before it; nil if there is none.
-func (o *origin) of(execution string) *origin {
-	for o != nil && execution != "" && o.Execution != execution {
-		o = o.Fork
-	}
-	return o
 }
 
 // Earlier yields the items that come before the Log that hooks of this phase are
@@ -120,7 +112,7 @@ func (o *origin) of(execution string) *origin {
 // caller's own.
 func (x *Execution) Earlier(ctx context.Context) iter.Seq2[projection.Item, error] {
 	return func(yield func(projection.Item, error) bool) {
-		for t, err := range x.m.backward(ctx, x.older) {
+		for t, err := range x.older.Backward(ctx, x.m.store) {
 			if err != nil {
 				yield(projection.Item{}, err)
 				return

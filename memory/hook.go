@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/stratamem/strata/memory/internal/stored"
 	"github.com/stratamem/strata/projection"
 )
 
@@ -39,7 +39,7 @@ var hooks = [hookCount]struct {
 }{
 	hookInit:     {"init", 10 * time.Second, func(t *Timeouts) time.Duration { return t.Init }, "begin fails, or the layer is disabled"},
 	hookAppend:   {"append", 5 * time.Second, func(t *Timeouts) time.Duration { return t.Append }, "items pass unchanged"},
-	hookRecall:   {"recall", 5 * time.Second, func(t *Timeouts) time.Duration { return t.Recall }, "the layer contributes nothing new this turn"},
+	hookRecall:   {stored.Recall, 5 * time.Second, func(t *Timeouts) time.Duration { return t.Recall }, "the layer contributes nothing new this turn"},
 	hookDelta:    {"delta", 5 * time.Second, func(t *Timeouts) time.Duration { return t.Delta }, "the layer's new text is sent whole"},
 	hookStore:    {"store", 30 * time.Second, func(t *Timeouts) time.Duration { return t.Store }, "the layer changes nothing"},
 	hookSpawn:    {"on-spawn", 10 * time.Second, func(t *Timeouts) time.Duration { return t.OnSpawn }, "the layer is absent in the child"},
@@ -55,17 +55,6 @@ func (h hook) timeout(s *Spec) time.Duration {
 	}
 	return hooks[h].timeout
 }
-
-// Status is how a hook call went.
-type Status string
-
-// The statuses of a hook call.
-const (
-	StatusOK      Status = "ok"
-	StatusError   Status = "error"   // it returned an error or panicked
-	StatusTimeout Status = "timeout" // its time was up
-	StatusSkipped Status = "skipped" // it was not called: the layer is disabled, or the phase was cancelled
-)
 
 // call is one hook call of one layer. What stands below the line belongs to the
 // hook's goroutine from the moment it begins until the call has settled, and
@@ -346,7 +335,7 @@ func (r *round) report(c *call, use *projection.LayerUse) HookReport {
 	}
 	if c.late != nil {
 		rep.Err, rep.Error, rep.Note = c.late, c.late.Error(), hooks[r.hook].failure
-		if shown := inPrompt(use); shown != "" {
+		if shown := stored.InPrompt(use); shown != "" {
 			rep.Note += "; " + shown
 			if c.ok() { // something that came with its output went wrong
 				rep.Note = shown
@@ -354,16 +343,6 @@ func (r *round) report(c *call, use *projection.LayerUse) HookReport {
 		}
 	}
 	return rep
-}
-
-// inPrompt says what of a layer whose Recall failed is in the prompt all the same:
-// what it said before and stands in the stable prefix, or what was well of its
-// output.
-func inPrompt(use *projection.LayerUse) string {
-	if use == nil || use.Items == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d items of %d tokens of it are in the prompt", use.Items, use.Used+use.Carried)
 }
 
 // failure says how a call failed.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage/mem"
 )
@@ -84,7 +85,7 @@ func TestTurnTooLarge(t *testing.T) {
 		}
 		end(t, run)
 		stored := 0
-		for turn, err := range memory.Turns(t.Context(), store, "t", 0) {
+		for turn, err := range thread.Turns(t.Context(), store, "t", 0) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 )
 
@@ -21,14 +22,14 @@ const (
 )
 
 // Scope says who shares a layer's data.
-type Scope string
+type Scope = thread.Scope
 
 // The scopes of a layer.
 const (
-	ScopeThread    Scope = "thread"    // the executions of one thread; the default
-	ScopeResource  Scope = "resource"  // all threads of one resource, usually a person
-	ScopeGlobal    Scope = "global"    // everyone who uses the store
-	ScopeExecution Scope = "execution" // one execution only
+	ScopeThread    = thread.ScopeThread    // the executions of one thread; the default
+	ScopeResource  = thread.ScopeResource  // all threads of one resource, usually a person
+	ScopeGlobal    = thread.ScopeGlobal    // everyone who uses the store
+	ScopeExecution = thread.ScopeExecution // one execution only
 )
 
 // InitErrorPolicy says what a failing Init does to Begin.

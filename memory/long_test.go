@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage/mem"
 )
@@ -259,7 +260,7 @@ func testLongRun(t *testing.T, policy projection.Policy, seed uint64) {
 		t.Fatalf("%d views to play again", len(l.views))
 	}
 	for key, want := range l.views {
-		view, err := memory.Replay(t.Context(), store, key[0].(string), key[1].(int))
+		view, err := thread.Replay(t.Context(), store, key[0].(string), key[1].(int))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/storage/mem"
 )
 
@@ -306,7 +307,7 @@ func TestChangeThatCannotBeMadeAgain(t *testing.T) {
 	commit(t, run, "four")
 	x := run.Execution().ID()
 	for turn, want := range map[int][]string{2: nil, 3: want, 4: nil} {
-		e, err := memory.Explain(t.Context(), store, x, turn)
+		e, err := thread.Explain(t.Context(), store, x, turn)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -338,7 +339,7 @@ func TestChangeThatAReturnForbids(t *testing.T) {
 		t.Error(diff)
 	}
 	commit(t, run, "two")
-	e, err := memory.Explain(t.Context(), store, run.Execution().ID(), 2)
+	e, err := thread.Explain(t.Context(), store, run.Execution().ID(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@
 // ready ones are in package layers.
 //
 // A run holds in memory the end of its log: what a prompt can show and what a
-// beginning run would read. What is older is in the store, where [Turns] and
+// beginning run would read. What is older is in the store, where package thread and
 // [Execution.Earlier] read it.
 //
 // The one decision: the runtime owns the state of layers. Hooks read it and
@@ -30,17 +30,10 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 )
-
-// Identity says on whose behalf an execution runs.
-type Identity struct {
-	Thread   string `json:"thread"` // the conversation; required
-	Resource string `json:"resource,omitempty"`
-	Agent    string `json:"agent,omitempty"`
-	Team     string `json:"team,omitempty"`
-}
 
 // Options of [New]. The zero value means the documented defaults.
 type Options struct {
@@ -77,23 +70,17 @@ type Response struct {
 	Model string  // default Options.Model
 }
 
-// Usage counts tokens as the provider reported them. CacheRead is nil where it
-// said nothing, which is not the same as zero.
-type Usage struct {
-	Input      int  `json:"input,omitempty"`
-	Output     int  `json:"output,omitempty"`
-	CacheRead  *int `json:"cache_read,omitempty"`
-	CacheWrite *int `json:"cache_write,omitempty"`
-}
+// Usage counts tokens as the provider reported them.
+type Usage = thread.Usage
 
 // Outcome says how an execution ended.
-type Outcome string
+type Outcome = thread.Outcome
 
 // The outcomes of an execution.
 const (
-	Success Outcome = "success"
-	Failure Outcome = "failure"
-	Aborted Outcome = "aborted"
+	Success = thread.Success
+	Failure = thread.Failure
+	Aborted = thread.Aborted
 )
 
 // Result is what a child hands to its parent.

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/mem"
@@ -246,7 +247,7 @@ func TestReplay(t *testing.T) {
 			views := session(t, rng, m, 40)
 			kept := 0
 			last := 0
-			for info, err := range memory.Threads(t.Context(), store) {
+			for info, err := range thread.List(t.Context(), store) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -254,7 +255,7 @@ func TestReplay(t *testing.T) {
 			}
 			for key, want := range views {
 				execution, turn := key[0].(string), key[1].(int)
-				view, err := memory.Replay(t.Context(), store, execution, turn)
+				view, err := thread.Replay(t.Context(), store, execution, turn)
 				if opts.KeepTurns > 0 && turn <= last-opts.KeepTurns {
 					continue
 				}
@@ -265,7 +266,7 @@ func TestReplay(t *testing.T) {
 				if got := itemBytes(t, view); !bytes.Equal(got, want) {
 					t.Fatalf("turn %d differs:\n%s", turn, cmp.Diff(string(want), string(got)))
 				}
-				x, err := memory.Explain(t.Context(), store, execution, turn)
+				x, err := thread.Explain(t.Context(), store, execution, turn)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -283,7 +284,7 @@ func TestReplay(t *testing.T) {
 			}
 			if opts.KeepTurns > 0 {
 				n := 0
-				for _, err := range memory.Turns(t.Context(), store, "a/b", 0) {
+				for _, err := range thread.Turns(t.Context(), store, "a/b", 0) {
 					if err != nil {
 						t.Fatal(err)
 					}

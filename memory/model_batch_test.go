@@ -9,6 +9,7 @@ import (
 
 	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -16,7 +17,7 @@ import (
 type batchMade struct {
 	call    *call
 	number  int
-	infos   map[string]*memory.RunInfo
+	infos   map[string]*thread.Run
 	gone    []string // executions whose record it removes
 	turns   map[string]*turnRecord
 	heads   map[string]headRecord // by lineage
@@ -28,7 +29,7 @@ type batchMade struct {
 }
 
 type turnRecord struct {
-	memory.Turn
+	thread.Turn
 	lineage string
 }
 
@@ -42,7 +43,7 @@ func (w *world) applied(c *call, ops []storage.Op) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := &batchMade{
-		call: c, number: w.tick(), infos: make(map[string]*memory.RunInfo), turns: make(map[string]*turnRecord), heads: make(map[string]headRecord),
+		call: c, number: w.tick(), infos: make(map[string]*thread.Run), turns: make(map[string]*turnRecord), heads: make(map[string]headRecord),
 		pruned: make(map[string][]int), states: make(map[string]*envelope), records: make(map[string][]string), latest: make(map[string]string),
 	}
 	for i := range ops {
@@ -97,7 +98,7 @@ func (b *batchMade) take(op *storage.Op) error {
 	case space == "_runs" && op.Delete:
 		b.gone = append(b.gone, name)
 	case space == "_runs":
-		var x memory.RunInfo
+		var x thread.Run
 		if err := into(&x); err != nil {
 			return err
 		}
@@ -448,7 +449,7 @@ func (w *world) checkRuns(b *batchMade) {
 
 // checkWhole checks that changes of a run are in a batch as soon as they have to
 // be, and a turn's not without the turn.
-func (w *world) checkWhole(b *batchMade, x *execution, info *memory.RunInfo) {
+func (w *world) checkWhole(b *batchMade, x *execution, info *thread.Run) {
 	turn := b.turns[x.id]
 	for _, e := range x.edits {
 		mine := e.batch == b.number

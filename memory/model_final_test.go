@@ -11,6 +11,7 @@ import (
 
 	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -140,30 +141,30 @@ func (h *host) forgotten(key string) bool {
 // those that KeepTurns lets go excepted.
 func (h *host) checkThreads(ctx context.Context) error {
 	for n := range h.s.threads {
-		thread := fmt.Sprint("t", n)
-		l := h.w.line("_threads/" + thread + "/")
+		id := fmt.Sprint("t", n)
+		l := h.w.line("_threads/" + id + "/")
 		at := l.first
-		for t, err := range memory.Turns(ctx, h.s.inner, thread, 0) {
+		for t, err := range thread.Turns(ctx, h.s.inner, id, 0) {
 			if err != nil {
 				return err
 			}
 			if t.Number != at || at > len(l.turns) {
-				return fmt.Errorf("thread %s has turn %d where %d of %d should be", thread, t.Number, at, len(l.turns))
+				return fmt.Errorf("thread %s has turn %d where %d of %d should be", id, t.Number, at, len(l.turns))
 			}
 			made := l.turns[at-1]
 			if texts := turnTexts(t); t.Execution != made.execution || t.Step != made.step || !slices.Equal(texts, made.texts) {
-				return fmt.Errorf("turn %d of %s is of %s, step %d: %q, not %+v", t.Number, thread, t.Execution, t.Step, texts, made)
+				return fmt.Errorf("turn %d of %s is of %s, step %d: %q, not %+v", t.Number, id, t.Execution, t.Step, texts, made)
 			}
 			at++
 		}
 		if at != len(l.turns)+1 {
-			return fmt.Errorf("thread %s has its turns up to %d, not %d", thread, at-1, len(l.turns))
+			return fmt.Errorf("thread %s has its turns up to %d, not %d", id, at-1, len(l.turns))
 		}
 	}
 	return nil
 }
 
-func turnTexts(t *memory.Turn) (texts []string) {
+func turnTexts(t *thread.Turn) (texts []string) {
 	for i := range t.Items {
 		texts = append(texts, t.Items[i].Text())
 	}
@@ -179,7 +180,7 @@ func (h *host) checkExecutions(ctx context.Context) error {
 		}
 		var numbers []int
 		steps := 0
-		for t, err := range memory.ExecutionTurns(ctx, h.s.inner, id) {
+		for t, err := range thread.RunTurns(ctx, h.s.inner, id) {
 			if err != nil {
 				return fmt.Errorf("turns of %s: %w", id, err)
 			}
@@ -191,7 +192,7 @@ func (h *host) checkExecutions(ctx context.Context) error {
 			if !ok || t.View == nil || h.w.seed%3 > 0 { // it takes its time
 				continue
 			}
-			v, err := memory.Replay(ctx, h.s.inner, id, t.Number)
+			v, err := thread.Replay(ctx, h.s.inner, id, t.Number)
 			if errors.Is(err, memory.ErrPruned) && h.w.keep > 0 {
 				continue
 			}
@@ -206,7 +207,7 @@ func (h *host) checkExecutions(ctx context.Context) error {
 			return fmt.Errorf("the last turn of %s (%v) has step %d of %d", id, numbers, steps, x.step)
 		}
 	}
-	for x, err := range memory.Runs(ctx, h.s.inner) {
+	for x, err := range thread.Runs(ctx, h.s.inner) {
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/vault"
 )
@@ -152,7 +153,7 @@ func checkVault(t *testing.T, dir string, acknowledged []string) {
 	}
 	for layer, want := range map[string][]string{"res-a": a, "res-b": acknowledged} {
 		var got tokens
-		for info, err := range memory.States(t.Context(), store, layer) {
+		for info, err := range thread.States(t.Context(), store, layer) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,13 +173,13 @@ func checkVault(t *testing.T, dir string, acknowledged []string) {
 			t.Errorf("%s has the records %q, not %q", layer, records, want)
 		}
 	}
-	for info, err := range memory.Threads(t.Context(), store) {
+	for info, err := range thread.List(t.Context(), store) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := 0
 		var items []string
-		for turn, err := range memory.Turns(t.Context(), store, info.Thread, 0) {
+		for turn, err := range thread.Turns(t.Context(), store, info.Thread, 0) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/storage/backup"
 	"github.com/stratamem/strata/storage/mem"
 )
@@ -44,12 +45,12 @@ func TestOldStore(t *testing.T) {
 	check(4)
 	checkTurns(t, store, "t", 4)
 	for turn := 2; turn <= 4; turn++ {
-		if _, err := memory.Replay(t.Context(), store, "old-000007", turn); err != nil {
+		if _, err := thread.Replay(t.Context(), store, "old-000007", turn); err != nil {
 			t.Error(err)
 		}
 	}
 	end(t, run)
-	for x, err := range memory.Runs(t.Context(), store) {
+	for x, err := range thread.Runs(t.Context(), store) {
 		if err != nil || x.Outcome != memory.Success {
 			t.Errorf("run %+v, %v", x, err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/mem"
@@ -55,7 +56,7 @@ func TestRecordsArePacked(t *testing.T) {
 				t.Errorf("%s is %s", key, stored)
 			}
 		}
-		for turn, err := range memory.Turns(t.Context(), store, "t", 0) {
+		for turn, err := range thread.Turns(t.Context(), store, "t", 0) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +92,7 @@ func TestDamagedFrame(t *testing.T) {
 		if err := storage.Set(t.Context(), store, turnOne, f); err != nil {
 			t.Fatal(err)
 		}
-		for _, err := range memory.Turns(t.Context(), store, "t", 0) {
+		for _, err := range thread.Turns(t.Context(), store, "t", 0) {
 			var corrupt *storage.CorruptError
 			switch {
 			case err == nil:

@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/stratamem/strata/memory/internal/stored"
 	"github.com/stratamem/strata/projection"
 )
 
@@ -202,16 +203,7 @@ func useOf(v *projection.View, layer string) *projection.LayerUse {
 	if v == nil {
 		return nil
 	}
-	return layerUse(v.Layers, layer)
-}
-
-func layerUse(uses []projection.LayerUse, layer string) *projection.LayerUse {
-	for i := range uses {
-		if uses[i].Layer == layer {
-			return &uses[i]
-		}
-	}
-	return nil
+	return stored.UseOf(v.Layers, layer)
 }
 
 // recall runs the Recall hooks, telling them what of the log is shown.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/stratamem/strata/memory/internal/stored"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -36,7 +38,7 @@ func (b *batch) prune(ctx context.Context, r *Run, first, upTo int) (int, error)
 	}
 	d := &deletions{b, len(b.ops), b.size}
 	for n := 0; first <= upTo && n < maxPruned && d.more(); n++ {
-		key := turnKey(r.lineage, first)
+		key := stored.TurnKey(r.lineage, first)
 		data, _, err := r.m.store.Get(ctx, key)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return first, err
@@ -52,13 +54,13 @@ func (b *batch) prune(ctx context.Context, r *Run, first, upTo int) (int, error)
 	if r.depth > 0 {
 		return first, nil
 	}
-	runs := r.lineage + "runs/"
+	runs := stored.ChildrenPrefix(r.lineage)
 	for key, err := range r.m.store.List(ctx, runs) {
 		if err != nil {
 			return first, err
 		}
 		root, rest, _ := strings.Cut(key[len(runs):], "/")
-		if root >= pad(first) || !d.more() {
+		if root >= stored.Pad(first) || !d.more() {
 			break
 		}
 		b.add(storage.Remove(key))
@@ -77,14 +79,14 @@ func (b *batch) prune(ctx context.Context, r *Run, first, upTo int) (int, error)
 
 // pruneRun adds the deletion of an execution whose last turn goes.
 func (d *deletions) pruneRun(ctx context.Context, r *Run, key string, data []byte, turn int) error {
-	t, err := decodeRecord[Turn](key, data)
+	t, err := stored.Decode[thread.Turn](key, data)
 	if err != nil {
 		return err
 	}
 	if t.Execution == r.id {
 		return nil
 	}
-	x, err := loadExecution(ctx, r.m.store, t.Execution)
+	x, err := thread.FindRun(ctx, r.m.store, t.Execution)
 	if errors.Is(err, ErrUnknownExecution) {
 		return nil
 	}
@@ -100,13 +102,13 @@ func (d *deletions) pruneRun(ctx context.Context, r *Run, key string, data []byt
 // pruneExecution adds the deletion of an execution's record, and of the states
 // that it left if it never ended.
 func (d *deletions) pruneExecution(ctx context.Context, r *Run, id string) error {
-	d.b.add(storage.Remove(runKey(id)))
+	d.b.add(storage.Remove(stored.RunKey(id)))
 	for i := range r.m.layers {
 		layer := &r.m.layers[i].spec
 		if layer.Scope != ScopeExecution {
 			continue
 		}
-		removed, err := r.m.listed(ctx, scopeKey(layer.ID, ScopeExecution, id))
+		removed, err := r.m.listed(ctx, stored.ScopeKey(layer.ID, string(ScopeExecution), id))
 		if err != nil {
 			return err
 		}
@@ -129,7 +131,7 @@ const maxUnpurged = 3
 // purge deletes records that clears made unreachable.
 func (c *cell) purge(ctx context.Context) error {
 	for clears := max(c.stored.Clears-maxUnpurged, 0); clears < c.stored.Clears; clears++ {
-		if err := c.remove(ctx, recordsPrefix(c.prefix, clears)); err != nil {
+		if err := c.remove(ctx, stored.RecordsPrefix(c.prefix, clears)); err != nil {
 			return err
 		}
 	}

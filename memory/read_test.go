@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/mem"
@@ -54,7 +55,7 @@ func TestExplain(t *testing.T) {
 		commit(t, run, "answer")
 	}
 	end(t, run)
-	x, err := memory.Explain(t.Context(), store, run.Execution().ID(), 6)
+	x, err := thread.Explain(t.Context(), store, run.Execution().ID(), 6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%q is not in %s", want, out)
 		}
 	}
-	if _, err := memory.Explain(t.Context(), store, run.Execution().ID(), 7); err == nil {
+	if _, err := thread.Explain(t.Context(), store, run.Execution().ID(), 7); err == nil {
 		t.Error("a turn that is not there was explained")
 	}
 	if _, err := json.Marshal(x); err != nil {
@@ -147,7 +148,7 @@ func TestBounded(t *testing.T) {
 			t.Fatalf("%d items in the view", view.Len())
 		}
 		commit(t, run, "answer")
-		got, err := memory.Replay(t.Context(), store, run.Execution().ID(), run.Report().Turn)
+		got, err := thread.Replay(t.Context(), store, run.Execution().ID(), run.Report().Turn)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +159,7 @@ func TestBounded(t *testing.T) {
 	if n := keys(); n > most+10 {
 		t.Errorf("%d keys, %d before", n, most)
 	}
-	if _, err := memory.Replay(t.Context(), store, run.Execution().ID(), run.Report().Turn-40); !errors.Is(err, memory.ErrPruned) {
+	if _, err := thread.Replay(t.Context(), store, run.Execution().ID(), run.Report().Turn-40); !errors.Is(err, memory.ErrPruned) {
 		t.Errorf("got %v", err)
 	}
 	end(t, run)
@@ -238,7 +239,7 @@ func FuzzItem(f *testing.F) {
 		}
 		want := project(t, run).Items()
 		commit(t, run)
-		view, err := memory.Replay(t.Context(), store, run.Execution().ID(), 1)
+		view, err := thread.Replay(t.Context(), store, run.Execution().ID(), 1)
 		if err != nil {
 			t.Fatal(err)
 		}

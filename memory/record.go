@@ -1,118 +1,18 @@
 package memory
 
 import (
-	"encoding/json"
 	"strconv"
-	"time"
 
 	"github.com/stratamem/strata/internal/appendjson"
-	"github.com/stratamem/strata/internal/pack"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
-	"github.com/stratamem/strata/storage"
 )
 
-// recordFormat is the version of the records of threads. From 2 on, turns, epochs
-// and states may be packed, and from 3 on an epoch is a state of package projection;
-// only heads and epochs say so, and heads are what is read first.
-const recordFormat = 3
+// The encodings of the records of package thread, which decodes them.
 
-// Turn is the record of one turn: one Commit. The items that it shows are here
-// if they were new in it, and otherwise where the references say, so that its
-// size does not depend on how long the thread is. [Replay] puts them together.
-type Turn struct {
-	V         int                        `json:"v"`
-	Number    int                        `json:"turn"` // in its lineage, from 1
-	Execution string                     `json:"execution"`
-	Base      int                        `json:"base,omitempty"` // the lineage's last turn when the execution began
-	Step      int                        `json:"step"`           // turns of the execution, this one included
-	Time      time.Time                  `json:"time,omitzero"`
-	Tokenizer string                     `json:"tokenizer,omitempty"`
-	Before    int                        `json:"before,omitempty"` // items in the execution's log before this turn's
-	Items     []projection.Item          `json:"items,omitempty"`  // new in the log: from outside first, then the response
-	Given     int                        `json:"given,omitempty"`  // of Items, the first ones, which a child was given uncommitted: they are its parent's
-	Sizes     []int                      `json:"sizes,omitempty"`  // of Items, in tokens
-	View      *ViewRecord                `json:"view,omitempty"`   // nil if nothing was projected
-	Layers    []projection.LayerUse      `json:"layers,omitempty"`
-	History   *projection.HistoryUse     `json:"history,omitempty"`
-	Opened    string                     `json:"opened,omitempty"` // why the view opened an epoch
-	Notes     []string                   `json:"notes,omitempty"`
-	Hooks     []HookReport               `json:"hooks,omitempty"` // those that failed, were skipped, or had something to note
-	Usage     *Usage                     `json:"usage,omitempty"`
-	Cost      float64                    `json:"cost,omitempty"`
-	Model     string                     `json:"model,omitempty"`
-	Texts     map[string]projection.Item `json:"texts,omitempty"` // by digest: items that later turns may refer to
-}
-
-// ViewRecord is a view by reference.
-type ViewRecord struct {
-	Cap          int          `json:"cap"`
-	Tokens       int          `json:"tokens"`
-	Stable       int          `json:"stable,omitempty"`
-	StableTokens int          `json:"stable_tokens,omitempty"`
-	Breakpoints  []int        `json:"breakpoints,omitempty"`
-	Bands        []BandRecord `json:"bands,omitempty"`
-}
-
-// BandRecord is a segment of a view: a stretch of the log, or items by digest.
-type BandRecord struct {
-	Band  projection.Band `json:"band"`
-	Log   *Position       `json:"log,omitempty"`
-	Count int             `json:"count,omitempty"` // items of the log from there
-	Items []ItemRef       `json:"items,omitempty"`
-}
-
-// Position is a place in a log: an item of a turn.
-type Position struct {
-	Execution string `json:"in,omitempty"` // whose log it is; empty: of the execution itself
-	Turn      int    `json:"t"`
-	Item      int    `json:"i,omitempty"` // index in Turn.Items
-}
-
-// ItemRef refers to an item by its digest: the first 128 bits of the SHA-256 of
-// its encoding, in hex.
-type ItemRef struct {
-	Digest string `json:"d"`
-	Turn   int    `json:"t"` // of the same lineage; its Texts have the item
-	Layer  string `json:"layer,omitempty"`
-	Tokens int    `json:"n,omitempty"`
-}
-
-// RunInfo is the record of an execution. It is written with its first turn;
-// when the execution ends, what only Resume needs goes.
-type RunInfo struct {
-	V         int       `json:"v"`
-	ID        string    `json:"execution"`
-	Identity  Identity  `json:"identity"`
-	Lineage   string    `json:"lineage"` // key prefix of its turns
-	Depth     int       `json:"depth,omitempty"`
-	Parent    string    `json:"parent,omitempty"`
-	Root      int       `json:"root,omitempty"` // of a child: see childLineage
-	Fork      *origin   `json:"fork,omitempty"` // the log that it began with, if that was its parent's
-	Began     time.Time `json:"began,omitzero"`
-	Ended     time.Time `json:"ended,omitzero"`
-	Outcome   Outcome   `json:"outcome,omitempty"` // empty while it runs
-	Base      int       `json:"base,omitempty"`
-	FirstTurn int       `json:"first,omitempty"`
-	LastTurn  int       `json:"last,omitempty"`
-	Step      int       `json:"step,omitempty"`
-	Resumed   string    `json:"resumed,omitempty"` // of the Resume that wrote it; empty: it ran where it began
-	Usage     Usage     `json:"usage,omitzero"`
-	Cost      float64   `json:"cost,omitempty"`
-	Model     string    `json:"model,omitempty"`
-}
-
-// origin is a log up to a turn: the turns of a lineage up to Base, those of an
-// execution after it, and before all of them the log that it began with.
-type origin struct {
-	Execution string  `json:"execution"`
-	Lineage   string  `json:"lineage"`
-	Base      int     `json:"base,omitempty"`
-	Turn      int     `json:"turn"` // the last
-	Fork      *origin `json:"fork,omitempty"`
-}
-
-// append encodes the record by hand: it is written at every turn.
-func (x *RunInfo) append(b []byte) []byte {
+// appendRun appends the record of an execution. It is encoded by hand: it is written
+// at every turn.
+func appendRun(b []byte, x *thread.Run) []byte {
 	b = append(b, `{"v":1`...)
 	b = appendjson.Text(b, "execution", x.ID)
 	b = append(appendjson.Field(b, "identity"), '{')
@@ -146,35 +46,7 @@ func (x *RunInfo) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-func (x *RunInfo) origin() *origin {
-	return &origin{Execution: x.ID, Lineage: x.Lineage, Base: x.Base, Turn: max(x.Base, x.LastTurn), Fork: x.Fork}
-}
-
-// sees says whether a turn of its lineage is in the log.
-func (o *origin) sees(t *Turn) bool {
-	return t.Number <= o.Turn && (t.Number <= o.Base || t.Execution == o.Execution)
-}
-
-// decodeRecord reads what is stored under a key.
-func decodeRecord[T any](key string, data []byte) (*T, error) {
-	var version struct {
-		V int `json:"v"`
-	}
-	var rec T
-	data, err := pack.Unpack(data)
-	if err != nil {
-		return nil, &storage.CorruptError{Key: key, Reason: err.Error()}
-	}
-	if err := json.Unmarshal(data, &rec); err != nil {
-		return nil, &storage.CorruptError{Key: key, Reason: err.Error()}
-	}
-	if json.Unmarshal(data, &version); version.V > recordFormat {
-		return nil, &FormatError{Key: key, Have: version.V, Supported: recordFormat}
-	}
-	return &rec, nil
-}
-
-func appendPosition(b []byte, p Position) []byte {
+func appendPosition(b []byte, p thread.Position) []byte {
 	b = append(b, '{')
 	b = appendjson.Text(b, "in", p.Execution)
 	b = strconv.AppendInt(appendjson.Field(b, "t"), int64(p.Turn), 10)
@@ -182,7 +54,7 @@ func appendPosition(b []byte, p Position) []byte {
 	return append(b, '}')
 }
 
-func appendRef(b []byte, r *ItemRef) []byte {
+func appendRef(b []byte, r *thread.ItemRef) []byte {
 	b = append(b, `{"d":"`...)
 	b = append(b, r.Digest...)
 	b = append(b, `","t":`...)
@@ -217,5 +89,18 @@ func appendHistory(b []byte, u *projection.HistoryUse) []byte {
 	b = appendjson.Int(b, "dropped", u.Dropped)
 	b = appendjson.Int(b, "unpaired", u.Unpaired)
 	b = appendjson.Bool(b, "cut", u.Cut)
+	return append(b, '}')
+}
+
+func appendUsage(b []byte, u *Usage) []byte {
+	b = append(b, '{')
+	b = appendjson.Int(b, "input", u.Input)
+	b = appendjson.Int(b, "output", u.Output)
+	if u.CacheRead != nil {
+		b = strconv.AppendInt(appendjson.Field(b, "cache_read"), int64(*u.CacheRead), 10)
+	}
+	if u.CacheWrite != nil {
+		b = strconv.AppendInt(appendjson.Field(b, "cache_write"), int64(*u.CacheWrite), 10)
+	}
 	return append(b, '}')
 }

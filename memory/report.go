@@ -2,8 +2,8 @@ package memory
 
 import (
 	"slices"
-	"time"
 
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 )
 
@@ -25,16 +25,18 @@ type TurnReport struct {
 }
 
 // HookReport says how one hook call went.
-type HookReport struct {
-	Layer  string        `json:"layer"`
-	Hook   string        `json:"hook"`
-	Status Status        `json:"status"`
-	Took   time.Duration `json:"took"`            // nanoseconds in JSON
-	Items  int           `json:"items,omitempty"` // that it put out
-	Note   string        `json:"note,omitempty"`  // why a Recall gave nothing, or what a failure means
-	Error  string        `json:"error,omitempty"`
-	Err    error         `json:"-"` // the error itself, where the report was not read from a store
-}
+type HookReport = thread.HookReport
+
+// Status is how a hook call went.
+type Status = thread.Status
+
+// The statuses of a hook call.
+const (
+	StatusOK      = thread.StatusOK
+	StatusError   = thread.StatusError   // it returned an error or panicked
+	StatusTimeout = thread.StatusTimeout // its time was up
+	StatusSkipped = thread.StatusSkipped // it was not called: the layer is disabled, or the phase was cancelled
+)
 
 // Degraded says whether a hook failed or was skipped.
 func (t *TurnReport) Degraded() bool {

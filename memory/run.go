@@ -8,6 +8,8 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/stratamem/strata/memory/internal/stored"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 )
 
@@ -25,7 +27,7 @@ type Run struct {
 	runKey, headKey, epochKey string
 	moved                     *atomic.Uint64 // counts the changes of headKey
 	root                      int            // turn of the thread that its topmost ancestor spawned it at; 0 at depth 0
-	fork                      *origin        // the log that it began with, if that was its parent's
+	fork                      *thread.Log    // the log that it began with, if that was its parent's
 	base                      int            // last turn of the lineage when it began
 	began                     time.Time
 	resumed                   string  // tells it from the same execution where that began, or was resumed before
@@ -47,9 +49,9 @@ type Run struct {
 	report   TurnReport
 	lost     []HookReport // of the changes that could not be made again once their turn was written
 	children []*Run
-	older    *origin // the part of its log that comes before what it holds; nil: none
-	over     bool    // has ended, or is ending
-	outcome  Outcome // once it is ending
+	older    *thread.Log // the part of its log that comes before what it holds; nil: none
+	over     bool        // has ended, or is ending
+	outcome  Outcome     // once it is ending
 	ended    time.Time
 	sealed   bool // its end is durable, or it was discarded
 
@@ -103,7 +105,7 @@ func (r *Run) idle() bool {
 
 func (m *Memory) newRun(id string, who Identity) *Run {
 	r := &Run{
-		m: m, id: id, runKey: runKey(id), who: who, model: m.opts.Model,
+		m: m, id: id, runKey: stored.RunKey(id), who: who, model: m.opts.Model,
 		work: make(chan struct{}, 1), writing: make(chan struct{}, 1), merging: make(chan struct{}, 1),
 		prefix: m.frame.NewPrefix(0), texts: newTexts(m.frame.Tokenizer(), m.opts.KeepTurns),
 		cells: make([]*cell, len(m.layers)),
@@ -111,9 +113,10 @@ func (m *Memory) newRun(id string, who Identity) *Run {
 	r.stop, r.cancel = context.WithCancel(context.Background())
 	for i := range m.layers {
 		l := &m.layers[i]
-		kind, scope := scopeID(l.spec.Scope, &who, id)
-		prefix := scopeKey(l.spec.ID, kind, scope)
-		r.cells[i] = &cell{layer: l, m: m, mu: &r.mu, kind: kind, prefix: prefix, stateKey: prefix + "state", moved: m.moves.of(prefix + "state")}
+		kind, scope := l.spec.Scope.Of(who, id)
+		prefix := stored.ScopeKey(l.spec.ID, string(kind), scope)
+		key := stored.StateKey(prefix)
+		r.cells[i] = &cell{layer: l, m: m, mu: &r.mu, kind: kind, prefix: prefix, stateKey: key, moved: m.moves.of(key)}
 	}
 	r.report = TurnReport{Execution: id, Step: 1}
 	return r
@@ -121,7 +124,7 @@ func (m *Memory) newRun(id string, who Identity) *Run {
 
 // follow sets the lineage that the run's turns go to.
 func (r *Run) follow(lineage string) {
-	r.lineage, r.headKey, r.epochKey = lineage, headKey(lineage), epochKey(lineage)
+	r.lineage, r.headKey, r.epochKey = lineage, stored.HeadKey(lineage), stored.EpochKey(lineage)
 	r.moved = r.m.moves.of(r.headKey)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/mem"
@@ -310,7 +311,7 @@ func TestEnd(t *testing.T) {
 			t.Errorf("resume: %v", err)
 		}
 		items := 0
-		for turn, err := range memory.Turns(t.Context(), store, string(outcome), 0) {
+		for turn, err := range thread.Turns(t.Context(), store, string(outcome), 0) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -393,7 +394,7 @@ func TestWarmStart(t *testing.T) {
 		end(t, run)
 	}
 	n := 0
-	for turn, err := range memory.Turns(t.Context(), store, "t", 0) {
+	for turn, err := range thread.Turns(t.Context(), store, "t", 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -428,7 +429,7 @@ func TestTwoRuns(t *testing.T) {
 		t.Errorf("turns %d and %d", a.Report().Turn, b.Report().Turn)
 	}
 	for run, want := range views {
-		got, err := memory.Replay(t.Context(), store, run.Execution().ID(), run.Report().Turn)
+		got, err := thread.Replay(t.Context(), store, run.Execution().ID(), run.Report().Turn)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -508,7 +509,7 @@ func TestFullDisk(t *testing.T) {
 	if completes != 1 || stored(t, store, "a") != `{"n":11}` {
 		t.Errorf("OnComplete ran %d times, state %s", completes, stored(t, store, "a"))
 	}
-	for turn, err := range memory.Turns(t.Context(), store, "t", 0) {
+	for turn, err := range thread.Turns(t.Context(), store, "t", 0) {
 		if err != nil || len(turn.Items) != 2 {
 			t.Errorf("turn %+v, %v", turn, err)
 		}
@@ -554,7 +555,7 @@ func TestCancel(t *testing.T) {
 		if err := run.Commit(cancelled(time.Second/2), memory.Response{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("got %v", err)
 		}
-		for range memory.Threads(t.Context(), store) {
+		for range thread.List(t.Context(), store) {
 			t.Error("half a turn was written")
 		}
 		commit(t, run)

@@ -7,16 +7,16 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
+	"github.com/stratamem/strata/memory/internal/stored"
 	"github.com/stratamem/strata/storage"
 )
 
 // kept is a state's envelope, or a lineage's head, as it was last read or written.
 type kept struct {
-	envelope
+	stored.Envelope
 	raw     []byte // nil: absent
 	version storage.Version
 	current bool   // version is known: that of raw when it was read or written
@@ -42,16 +42,16 @@ func (m *Memory) loadKept(ctx context.Context, key string, moved *atomic.Uint64)
 func (c *cell) loadState(ctx context.Context, was *kept) (kept, error) {
 	key := c.stateKey
 	var k kept
-	e, err := readEnvelope(ctx, c.m.store, key, func() (raw []byte, err error) {
+	e, err := stored.ReadEnvelope(ctx, c.m.store, key, func() (raw []byte, err error) {
 		k, err = c.m.loadKept(ctx, key, c.moved)
 		if was.raw != nil && bytes.Equal(k.raw, was.raw) {
-			k.envelope = was.envelope
+			k.Envelope = was.Envelope
 			return nil, err
 		}
 		return k.raw, err
 	})
 	if e != nil {
-		k.envelope = *e
+		k.Envelope = *e
 	}
 	return k, err
 }
@@ -81,10 +81,6 @@ type cell struct {
 	revision uint64 // of state
 }
 
-func recordsPrefix(scope string, clears int) string {
-	return scope + "r" + strconv.Itoa(clears) + "/"
-}
-
 // load reads what is stored of the layer's scope.
 func (c *cell) load(ctx context.Context) (found bool, err error) {
 	ctx, span := c.m.tracing.search(ctx, c.prefix, "state")
@@ -97,7 +93,7 @@ func (c *cell) load(ctx context.Context) (found bool, err error) {
 		return false, err
 	}
 	c.settled = c.state
-	c.records = &Records{m: c.m, prefix: recordsPrefix(c.prefix, c.stored.Clears)}
+	c.records = &Records{m: c.m, prefix: stored.RecordsPrefix(c.prefix, c.stored.Clears)}
 	return found, nil
 }
 
@@ -147,7 +143,7 @@ func (c *cell) amend(ch change) error {
 	}
 	for i := range ch.writes {
 		w := &ch.writes[i]
-		if err := c.m.bounds.ValidateEntry(recordsPrefix(c.prefix, 1<<30)+w.key, w.value); err != nil {
+		if err := c.m.bounds.ValidateEntry(stored.RecordsPrefix(c.prefix, 1<<30)+w.key, w.value); err != nil {
 			return err
 		}
 	}
@@ -175,7 +171,7 @@ func (c *cell) amend(ch change) error {
 // see brings records up to date after a change that joined pending.
 func (c *cell) see(ch *change) {
 	if ch.clear {
-		c.records = &Records{m: c.m, prefix: recordsPrefix(c.prefix, c.stored.Clears+1)}
+		c.records = &Records{m: c.m, prefix: stored.RecordsPrefix(c.prefix, c.stored.Clears+1)}
 	}
 	if len(ch.writes) > 0 {
 		c.records = c.records.with(ch.writes)
@@ -217,7 +213,7 @@ func (c *cell) remake(f func(settled any, pending []change) (any, []change)) (lo
 
 // rewind sets records to what is stored and what is still pending.
 func (c *cell) rewind() {
-	prefix := recordsPrefix(c.prefix, c.stored.Clears)
+	prefix := stored.RecordsPrefix(c.prefix, c.stored.Clears)
 	if c.records == nil || c.records.prefix != prefix || len(c.records.pending) > 0 {
 		c.records = &Records{m: c.m, prefix: prefix}
 	}

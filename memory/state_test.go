@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/bolt"
@@ -38,7 +39,7 @@ func openBolt(t testing.TB, path string) *bolt.Store {
 // stored returns the state that the store holds of a layer, or "".
 func stored(t testing.TB, store storage.Adapter, layer string) string {
 	t.Helper()
-	for info, err := range memory.States(t.Context(), store, layer) {
+	for info, err := range thread.States(t.Context(), store, layer) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +86,7 @@ func TestMerge(t *testing.T) {
 						end(t, run)
 					}
 					turns := 0
-					for info, err := range memory.Threads(t.Context(), store) {
+					for info, err := range thread.List(t.Context(), store) {
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -148,7 +149,7 @@ func TestConflictExhausted(t *testing.T) {
 		if tries != 10 {
 			t.Errorf("%d tries", tries)
 		}
-		for range memory.Threads(t.Context(), store) {
+		for range thread.List(t.Context(), store) {
 			t.Error("something was written")
 		}
 		store.before = nil
@@ -158,7 +159,7 @@ func TestConflictExhausted(t *testing.T) {
 		if got := stored(t, store, "a"); got != `{"n":1001}` || stores != 1 {
 			t.Errorf("state %s, Store ran %d times", got, stores)
 		}
-		for turn, err := range memory.Turns(t.Context(), store, "t", 0) {
+		for turn, err := range thread.Turns(t.Context(), store, "t", 0) {
 			if err != nil || len(turn.Items) != 2 || turn.Number != 1 {
 				t.Errorf("turn %+v, %v", turn, err)
 			}
@@ -429,11 +430,11 @@ func TestScopes(t *testing.T) {
 			t.Errorf("%q lies in %q", prefixes[i], prefixes[i-1])
 		}
 	}
-	for info, err := range memory.States(t.Context(), store, "l-execution") {
+	for info, err := range thread.States(t.Context(), store, "l-execution") {
 		t.Errorf("%+v is left of an execution, %v", info, err)
 	}
 	threads := 0
-	for info, err := range memory.Threads(t.Context(), store) {
+	for info, err := range thread.List(t.Context(), store) {
 		if err != nil || info.Turns != len(ids)+1 || !slices.Contains(ids, info.Thread) {
 			t.Errorf("thread %+v, %v", info, err)
 		}

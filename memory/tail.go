@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"iter"
 	"slices"
 
 	"github.com/stratamem/strata/internal/pack"
+	"github.com/stratamem/strata/memory/internal/stored"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 )
@@ -34,7 +35,7 @@ func (r *Run) loadLog(ctx context.Context) error {
 			return err
 		}
 	}
-	log := r.record().origin()
+	log := r.record().Log()
 	turns, err := r.m.readTail(ctx, log, r.tailBound(e))
 	if err != nil || len(turns) == 0 {
 		return err
@@ -57,7 +58,7 @@ func (r *Run) loadLog(ctx context.Context) error {
 }
 
 // readHead reads the lineage's head; nil if it has none yet.
-func (r *Run) readHead(ctx context.Context) (*head, error) {
+func (r *Run) readHead(ctx context.Context) (*stored.Head, error) {
 	where, err := r.m.loadKept(ctx, r.headKey, r.moved)
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func (r *Run) readHead(ctx context.Context) (*head, error) {
 	if where.raw == nil {
 		return nil, nil
 	}
-	return decodeRecord[head](r.headKey, where.raw)
+	return stored.Decode[stored.Head](r.headKey, where.raw)
 }
 
 // readEpoch reads the epoch that the lineage's last turn left; nil if it left
@@ -84,7 +85,7 @@ func (r *Run) readEpoch(ctx context.Context) (*epochHead, error) {
 		return nil, &storage.CorruptError{Key: key, Reason: err.Error()}
 	}
 	record, state, _ := bytes.Cut(data, []byte("\n"))
-	e, err := decodeRecord[epochHead](key, record)
+	e, err := stored.Decode[epochHead](key, record)
 	if err != nil || len(state) == 0 || e.Turn != r.last {
 		return nil, err
 	}
@@ -94,15 +95,15 @@ func (r *Run) readEpoch(ctx context.Context) (*epochHead, error) {
 
 // loadPinned returns the message that the epoch pins, if that is older than the
 // first turn of the log; else nil.
-func (r *Run) loadPinned(ctx context.Context, log *origin, e *epochHead, first *tailTurn) (*projection.Item, error) {
-	if r.m.opts.KeepTurns > 0 || e.Pin == nil || !e.Pin.before(first) {
+func (r *Run) loadPinned(ctx context.Context, log *thread.Log, e *epochHead, first *tailTurn) (*projection.Item, error) {
+	if r.m.opts.KeepTurns > 0 || e.Pin == nil || !before(e.Pin, first) {
 		return nil, nil
 	}
-	o := log.of(e.Pin.Execution)
+	o := log.Of(e.Pin.Execution)
 	if o == nil {
 		return nil, nil
 	}
-	key := turnKey(o.Lineage, e.Pin.Turn)
+	key := stored.TurnKey(o.Lineage, e.Pin.Turn)
 	data, _, err := r.m.store.Get(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
@@ -110,7 +111,7 @@ func (r *Run) loadPinned(ctx context.Context, log *origin, e *epochHead, first *
 	if err != nil {
 		return nil, err
 	}
-	t, err := decodeRecord[Turn](key, data)
+	t, err := stored.Decode[thread.Turn](key, data)
 	if err != nil || e.Pin.Item >= len(t.Items) {
 		return nil, err
 	}
@@ -119,14 +120,14 @@ func (r *Run) loadPinned(ctx context.Context, log *origin, e *epochHead, first *
 
 // before reports whether the position is in no turn of the log that begins with
 // one.
-func (p *Position) before(first *tailTurn) bool {
+func before(p *thread.Position, first *tailTurn) bool {
 	return p.Execution != first.in || p.Turn < first.Number
 }
 
 // tailTurn is a turn with the execution whose log it is in; empty for the
 // reader's own lineage.
 type tailTurn struct {
-	*Turn
+	*thread.Turn
 	in string
 }
 
@@ -135,13 +136,15 @@ type tailTurn struct {
 func (r *Run) tailBound(e *epochHead) func(t *tailTurn) bool {
 	tokens, turns := 0, 0
 	limit, keep := r.m.opts.Policy.Cap(), r.m.opts.KeepTurns
-	var from, pin *Position // not reached yet
+	var from, pin *thread.Position // not reached yet
 	if e != nil {
 		if from = &e.From; keep > 0 {
 			pin = e.Pin
 		}
 	}
-	reached := func(p *Position, t *tailTurn) bool { return p == nil || p.Execution == t.in && p.Turn >= t.Number }
+	reached := func(p *thread.Position, t *tailTurn) bool {
+		return p == nil || p.Execution == t.in && p.Turn >= t.Number
+	}
 	return func(t *tailTurn) bool {
 		turns++
 		if reached(from, t) {
@@ -170,44 +173,23 @@ func (r *Run) tailBound(e *epochHead) func(t *tailTurn) bool {
 }
 
 // readTail returns turns of a log, oldest first: as many as enough wants.
-func (m *Memory) readTail(ctx context.Context, o *origin, enough func(*tailTurn) bool) ([]tailTurn, error) {
+func (m *Memory) readTail(ctx context.Context, log *thread.Log, enough func(*tailTurn) bool) ([]tailTurn, error) {
 	var tail []tailTurn
-	for t, err := range m.backward(ctx, o) {
+	for t, err := range log.Backward(ctx, m.store) {
 		if err != nil {
 			return nil, err
 		}
-		tail = append(tail, t)
-		if enough(&t) {
+		at := tailTurn{Turn: t.Turn}
+		if t.In != log {
+			at.in = t.In.Execution
+		}
+		tail = append(tail, at)
+		if enough(&at) {
 			break
 		}
 	}
 	slices.Reverse(tail)
 	return tail, nil
-}
-
-// backward yields the turns of a log, the newest first; none of nil.
-func (m *Memory) backward(ctx context.Context, o *origin) iter.Seq2[tailTurn, error] {
-	return func(yield func(tailTurn, error) bool) {
-		for in := ""; o != nil; o = o.Fork {
-			prefix := turnsPrefix(o.Lineage)
-			opts := storage.ScanOptions{Reverse: true, After: prefix + pad(o.Turn+1)}
-			for e, err := range storage.Scan(ctx, m.store, prefix, &opts) {
-				var t *Turn
-				if err == nil {
-					t, err = decodeRecord[Turn](e.Key, e.Value)
-				}
-				if err == nil && !o.sees(t) {
-					continue
-				}
-				if !yield(tailTurn{t, in}, err) || err != nil {
-					return
-				}
-			}
-			if o.Fork != nil {
-				in = o.Fork.Execution
-			}
-		}
-	}
 }
 
 func (r *Run) appendTurn(t *tailTurn) {
@@ -229,8 +211,8 @@ func (r *Run) sized(t *tailTurn) bool {
 
 // loadEpoch goes on with the prefix of the lineage's last turn. A state that does
 // not fit the log any more is left out: the next projection opens an epoch.
-func (r *Run) loadEpoch(ctx context.Context, log *origin, e *epochHead, turns []tailTurn) error {
-	items, err := r.loadTexts(ctx, slices.Concat(turns[len(turns)-1].shown(), e.Texts))
+func (r *Run) loadEpoch(ctx context.Context, log *thread.Log, e *epochHead, turns []tailTurn) error {
+	items, err := r.loadTexts(ctx, slices.Concat(shownTexts(turns[len(turns)-1].Turn), e.Texts))
 	if err != nil || items == nil {
 		return err
 	}
@@ -247,12 +229,12 @@ func (r *Run) loadEpoch(ctx context.Context, log *origin, e *epochHead, turns []
 	return nil
 }
 
-// shown returns the references of the turn's view, each once.
-func (t *Turn) shown() []ItemRef {
+// shownTexts returns the references of a turn's view, each once.
+func shownTexts(t *thread.Turn) []thread.ItemRef {
 	if t.View == nil {
 		return nil
 	}
-	var refs []ItemRef
+	var refs []thread.ItemRef
 	seen := make(map[string]bool)
 	for i := range t.View.Bands {
 		for _, ref := range t.View.Bands[i].Items {
@@ -266,14 +248,14 @@ func (t *Turn) shown() []ItemRef {
 }
 
 // loadTexts reads the items that are referred to; nil if one of them is gone.
-func (r *Run) loadTexts(ctx context.Context, refs []ItemRef) ([]projection.Item, error) {
+func (r *Run) loadTexts(ctx context.Context, refs []thread.ItemRef) ([]projection.Item, error) {
 	items := make([]projection.Item, len(refs))
-	records := make(map[int]*Turn)
+	records := make(map[int]*thread.Turn)
 	for i := range refs {
 		ref := &refs[i]
 		t := records[ref.Turn]
 		if t == nil {
-			key := turnKey(r.lineage, ref.Turn)
+			key := stored.TurnKey(r.lineage, ref.Turn)
 			data, _, err := r.m.store.Get(ctx, key)
 			if errors.Is(err, storage.ErrNotFound) {
 				return nil, nil
@@ -281,7 +263,7 @@ func (r *Run) loadTexts(ctx context.Context, refs []ItemRef) ([]projection.Item,
 			if err != nil {
 				return nil, err
 			}
-			if t, err = decodeRecord[Turn](key, data); err != nil {
+			if t, err = stored.Decode[thread.Turn](key, data); err != nil {
 				return nil, err
 			}
 			records[ref.Turn] = t

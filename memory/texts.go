@@ -1,9 +1,8 @@
 package memory
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-
+	"github.com/stratamem/strata/memory/internal/stored"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 )
 
@@ -75,7 +74,7 @@ func (t *texts) find(it *projection.Item, size int) *text {
 	from := len(t.buffer)
 	t.buffer = it.AppendJSON(t.buffer)
 	x.encoded = t.buffer[from:len(t.buffer):len(t.buffer)]
-	x.digest = digest(x.encoded)
+	x.digest = stored.Digest(x.encoded)
 	x.turn = t.byHash[x.digest]
 	t.byText[key] = x
 	t.fresh = append(t.fresh, x)
@@ -92,11 +91,11 @@ func (t *texts) turn(x *text, n int) int {
 }
 
 func (t *texts) appendRef(b []byte, x *text, n int) []byte {
-	return appendRef(b, &ItemRef{Digest: x.digest, Turn: t.turn(x, n), Layer: x.item.Layer, Tokens: x.tokens})
+	return appendRef(b, &thread.ItemRef{Digest: x.digest, Turn: t.turn(x, n), Layer: x.item.Layer, Tokens: x.tokens})
 }
 
 // seen takes note of where a record says that texts are stored.
-func (t *texts) seen(rec *Turn) {
+func (t *texts) seen(rec *thread.Turn) {
 	if rec.View == nil {
 		return
 	}
@@ -162,9 +161,4 @@ func (t *texts) know(it projection.Item, digest string, turn, tokens int) {
 	x := &text{item: it, digest: digest, turn: turn, tokens: tokens, next: t.byText[key]}
 	t.byText[key] = x
 	t.before = append(t.before, x)
-}
-
-func digest(encoded []byte) string {
-	sum := sha256.Sum256(encoded)
-	return hex.EncodeToString(sum[:16])
 }

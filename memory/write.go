@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stratamem/strata/internal/pack"
+	"github.com/stratamem/strata/memory/internal/stored"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -205,7 +206,7 @@ func (b *batch) stands(ctx context.Context) (bool, error) {
 	// The record may have been written again, by who resumed the execution, or
 	// pruned. The turn says it too.
 	if b.turned != nil {
-		data, _, err := b.m.store.Get(ctx, turnKey(run.lineage, b.turned.number))
+		data, _, err := b.m.store.Get(ctx, stored.TurnKey(run.lineage, b.turned.number))
 		if err == nil {
 			data, err = pack.Unpack(data)
 		}
@@ -234,7 +235,7 @@ func (b *batch) pruned(ctx context.Context) (bool, error) {
 	first, err := b.m.firstKept(ctx, run.lineage)
 	if errors.Is(err, storage.ErrNotFound) && run.depth > 0 { // a child's lineage goes with the turn that it was spawned at
 		newest = run.root
-		first, err = b.m.firstKept(ctx, threadLineage(run.who.Thread))
+		first, err = b.m.firstKept(ctx, stored.ThreadLineage(run.who.Thread))
 	}
 	if errors.Is(err, storage.ErrNotFound) {
 		return run.where.raw != nil, nil
@@ -244,12 +245,12 @@ func (b *batch) pruned(ctx context.Context) (bool, error) {
 
 // firstKept returns the first turn of a lineage that is kept.
 func (m *Memory) firstKept(ctx context.Context, lineage string) (int, error) {
-	key := headKey(lineage)
+	key := stored.HeadKey(lineage)
 	raw, _, err := m.store.Get(ctx, key)
 	if err != nil {
 		return 0, err
 	}
-	h, err := decodeRecord[head](key, raw)
+	h, err := stored.Decode[stored.Head](key, raw)
 	if err != nil {
 		return 0, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stratamem/strata/internal/demo"
 	"github.com/stratamem/strata/internal/transcript"
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 )
 
@@ -225,7 +226,7 @@ func (d *demoRun) makeFile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for info, err := range memory.Threads(ctx, store) {
+	for info, err := range thread.List(ctx, store) {
 		if err == nil && info.Thread == d.turns[0].Thread {
 			err = fmt.Errorf("%s has the demo already: look at it with 'strata show --db %s', or name another file", d.o.db, d.o.db)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 )
@@ -53,7 +53,7 @@ number is the last run that has such a turn. 'strata show runs' lists both.
 				if o.replay {
 					return replay(cmd.Context(), t, &o, store, run.ID, turn)
 				}
-				x, err := memory.Explain(cmd.Context(), store, run.ID, turn)
+				x, err := thread.Explain(cmd.Context(), store, run.ID, turn)
 				if err != nil {
 					return err
 				}
@@ -76,7 +76,7 @@ number is the last run that has such a turn. 'strata show runs' lists both.
 
 // replay prints the prompt of a turn: as JSON its items, else its text.
 func replay(ctx context.Context, t *tool, o *explainOptions, store storage.Adapter, run string, turn int) error {
-	view, err := memory.Replay(ctx, store, run, turn)
+	view, err := thread.Replay(ctx, store, run, turn)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ var bandColors = map[projection.Band]color{
 	projection.BandLive: yellow, projection.BandUpdates: magenta, projection.BandTail: red,
 }
 
-func (e *explainer) draw(x *memory.Explanation, run *memory.RunInfo) {
+func (e *explainer) draw(x *thread.Explanation, run *thread.Run) {
 	s := e.s
 	s.printf("%s\n", s.paint(bold, fmt.Sprintf("Turn %d of %s", x.Turn, preview(x.Thread, 60))))
 	s.printf("%s\n", s.paint(faint, fmt.Sprintf("run %s, %s", printable(run.ID), x.Time.UTC().Format("Mon 2 Jan 2006 15:04:05 UTC"))))
@@ -137,7 +137,7 @@ func (e *explainer) draw(x *memory.Explanation, run *memory.RunInfo) {
 	e.leftOut(x)
 }
 
-func (e *explainer) item(i int, it *memory.Explained) {
+func (e *explainer) item(i int, it *thread.Explained) {
 	s := e.s
 	who := itemSpeaker(&it.Item)
 	if it.Layer != "" {
@@ -178,7 +178,7 @@ func (e *explainer) below(text string, c color) {
 }
 
 // origin says where an item came from.
-func origin(it *memory.Explained) string {
+func origin(it *thread.Explained) string {
 	switch {
 	case it.Event != nil:
 		return eventText(it.Event) + " in " + it.Key
@@ -190,7 +190,7 @@ func origin(it *memory.Explained) string {
 	return "the host, as recorded in " + it.Key
 }
 
-func eventText(e *memory.Event) string {
+func eventText(e *thread.Event) string {
 	text := fmt.Sprintf("turn %d, item %d", e.Turn, e.Item+1)
 	if !e.Time.IsZero() {
 		text += ", " + e.Time.UTC().Format("2006-01-02 15:04")
@@ -211,7 +211,7 @@ func threadText(key string) string {
 	return " of " + thread
 }
 
-func sourceText(src *memory.Source) string {
+func sourceText(src *thread.Source) string {
 	switch {
 	case src.Event != nil:
 		return eventText(src.Event) + threadText(src.Key) + " in " + src.Key
@@ -221,7 +221,7 @@ func sourceText(src *memory.Source) string {
 	return src.Ref + ", which is no longer kept"
 }
 
-func (e *explainer) leftOut(x *memory.Explanation) {
+func (e *explainer) leftOut(x *thread.Explanation) {
 	s := e.s
 	s.printf("\n")
 	s.rule("left out", "")

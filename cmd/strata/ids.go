@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -13,15 +14,15 @@ import (
 // only one id has, or as "last" or "last:<thread>", the one that began last, of
 // all or of a thread, and is no child of another. "last" with a turn that the last
 // of all has not, and others have, is the last of those; turn 0 is any.
-func findRun(ctx context.Context, store storage.Adapter, text string, turn int) (*memory.RunInfo, error) {
-	var found, last, having *memory.RunInfo
+func findRun(ctx context.Context, store storage.Adapter, text string, turn int) (*thread.Run, error) {
+	var found, last, having *thread.Run
 	several := 0
-	thread, ofThread := strings.CutPrefix(text, "last:")
-	for run, err := range memory.Runs(ctx, store) {
+	of, ofThread := strings.CutPrefix(text, "last:")
+	for run, err := range thread.Runs(ctx, store) {
 		if err != nil {
 			return nil, err
 		}
-		if run.Depth == 0 && (!ofThread || run.Identity.Thread == thread) {
+		if run.Depth == 0 && (!ofThread || run.Identity.Thread == of) {
 			last = run
 			if run.FirstTurn <= turn && turn <= run.LastTurn {
 				having = run
@@ -37,7 +38,7 @@ func findRun(ctx context.Context, store storage.Adapter, text string, turn int) 
 	}
 	switch {
 	case last == nil && ofThread:
-		return nil, fmt.Errorf("find run: thread %q has none", thread)
+		return nil, fmt.Errorf("find run: thread %q has none", of)
 	case last == nil:
 		return nil, fmt.Errorf("find run: the store has none")
 	case text == "last" && having != nil:
@@ -56,7 +57,7 @@ func findRun(ctx context.Context, store storage.Adapter, text string, turn int) 
 // other has.
 func shortID(ctx context.Context, store storage.Adapter, id string) (string, error) {
 	n := 8
-	for run, err := range memory.Runs(ctx, store) {
+	for run, err := range thread.Runs(ctx, store) {
 		if err != nil {
 			return "", err
 		}

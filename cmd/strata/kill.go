@@ -13,7 +13,7 @@ import (
 	"strconv"
 
 	"github.com/stratamem/strata/internal/transcript"
-	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 )
 
 // The demo shows durability by losing a process: it has a copy of this program
@@ -155,7 +155,7 @@ func (d *demoRun) resumeVictim(ctx context.Context, log *victimLog) error {
 	d.loop.number += log.acked
 	d.loop.last = d.turns[d.loop.number-1].Time
 	found := 0
-	for rec, err := range memory.ExecutionTurns(ctx, d.loop.store, log.execution) {
+	for rec, err := range thread.RunTurns(ctx, d.loop.store, log.execution) {
 		if err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func (d *demoRun) resumeVictim(ctx context.Context, log *victimLog) error {
 }
 
 // sameTurn says whether a stored turn has the items of a turn of the conversation.
-func sameTurn(t *transcript.Turn, rec *memory.Turn) bool {
+func sameTurn(t *transcript.Turn, rec *thread.Turn) bool {
 	return slices.Equal(quote(rec.Items), quote(slices.Concat(t.Input, t.Output)))
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 )
@@ -152,7 +153,7 @@ func (l *loop) resumeInterrupted(ctx context.Context, who memory.Identity) (*mem
 		return nil, run.End(ctx, memory.Aborted)
 	}
 	var last []projection.Item
-	for t, err := range memory.Turns(ctx, l.store, who.Thread, info.Turns-1) {
+	for t, err := range thread.Turns(ctx, l.store, who.Thread, info.Turns-1) {
 		if err != nil {
 			return nil, errors.Join(err, run.End(ctx, memory.Failure))
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/stratamem/strata/internal/transcript"
 	"github.com/stratamem/strata/layers"
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/search"
@@ -46,9 +47,9 @@ type loop struct {
 	number int         // of the last turn
 	totals *totals
 
-	stored      map[string]memory.ThreadInfo // threads that no run is at work on
-	prompt      []byte                       // the last of the run's thread
-	spareBuffer []byte                       // room for the next
+	stored      map[string]thread.Info // threads that no run is at work on
+	prompt      []byte                 // the last of the run's thread
+	spareBuffer []byte                 // room for the next
 }
 
 // answerFunc is the model: given the prompt of a turn, it says what to commit.
@@ -90,12 +91,12 @@ func instructionsBudget(instructions string) projection.Budget {
 func newLoop(ctx context.Context, store storage.Adapter, tr *tracing, identity memory.Identity, s *settings, books *ledger, emit func(*event) error) (*loop, error) {
 	l := &loop{
 		store: store, settings: s, clock: &clock{}, tracing: tr, tracer: tr.tracer(), identity: identity, ledger: books, answer: answerRecorded, emit: emit,
-		totals: &totals{}, stored: make(map[string]memory.ThreadInfo),
+		totals: &totals{}, stored: make(map[string]thread.Info),
 	}
 	if err := l.makeMemory(); err != nil {
 		return nil, err
 	}
-	for info, err := range memory.Threads(ctx, store) {
+	for info, err := range thread.List(ctx, store) {
 		if err != nil {
 			return nil, err
 		}
@@ -293,13 +294,13 @@ func (l *loop) reusedBytes(view *projection.View) (reused, size int) {
 
 // loadPrompt reads the prompt of a thread's last turn, which its next is
 // compared with: those of all threads are more than fits in memory.
-func (l *loop) loadPrompt(ctx context.Context, thread string) error {
+func (l *loop) loadPrompt(ctx context.Context, id string) error {
 	l.prompt = l.prompt[:0]
-	info, ok := l.stored[thread]
+	info, ok := l.stored[id]
 	if !ok || info.Turns == 0 {
 		return nil
 	}
-	view, err := memory.Replay(ctx, l.store, info.Execution, info.Turns)
+	view, err := thread.Replay(ctx, l.store, info.Execution, info.Turns)
 	if err == nil {
 		l.prompt = view.AppendText(l.prompt)
 	}
@@ -368,7 +369,7 @@ func (l *loop) endRun(ctx context.Context, outcome memory.Outcome) error {
 func (l *loop) noteThread(run *memory.Run) {
 	x := run.Execution()
 	if n := run.Report().Turn; n > 0 {
-		l.stored[x.Identity().Thread] = memory.ThreadInfo{Thread: x.Identity().Thread, Turns: n, Execution: x.ID()}
+		l.stored[x.Identity().Thread] = thread.Info{Thread: x.Identity().Thread, Turns: n, Execution: x.ID()}
 	}
 }
 

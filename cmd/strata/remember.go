@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/stratamem/strata/layers"
-	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/soma"
 	"github.com/stratamem/strata/storage"
 )
@@ -31,7 +31,7 @@ type remembered struct {
 func recollect(ctx context.Context, store storage.Adapter) ([]remembered, error) {
 	var list []remembered
 	for _, layer := range []string{"episodic", "observations", "working-memory"} {
-		for info, err := range memory.States(ctx, store, layer) {
+		for info, err := range thread.States(ctx, store, layer) {
 			if err != nil {
 				return nil, err
 			}
@@ -113,7 +113,7 @@ func observationLines(state json.RawMessage) ([]string, int) {
 }
 
 // episodeLines are the newest episodes.
-func episodeLines(ctx context.Context, store storage.Adapter, info *memory.StateInfo) (lines []string, n int, err error) {
+func episodeLines(ctx context.Context, store storage.Adapter, info *thread.State) (lines []string, n int, err error) {
 	prefix := fmt.Sprintf("%sr%d/e/", strings.TrimSuffix(info.Key, "state"), info.Clears)
 	for e, err := range storage.Scan(ctx, store, prefix, nil) {
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/storage/bolt"
 )
 
@@ -112,10 +112,10 @@ func sameItems(ts *testscript.TestScript, _ bool, args []string) {
 		have[i] = make(map[string][]string)
 		store, err := bolt.Open(context.Background(), ts.MkAbs(name), nil)
 		ts.Check(err)
-		for info, err := range memory.Threads(context.Background(), store) {
+		for info, err := range thread.List(context.Background(), store) {
 			ts.Check(err)
 			ids := make(map[string]bool)
-			for turn, err := range memory.Turns(context.Background(), store, info.Thread, 0) {
+			for turn, err := range thread.Turns(context.Background(), store, info.Thread, 0) {
 				ts.Check(err)
 				for _, it := range turn.Items {
 					if ids[it.ID] {
@@ -126,7 +126,7 @@ func sameItems(ts *testscript.TestScript, _ bool, args []string) {
 				}
 			}
 		}
-		for run, err := range memory.Runs(context.Background(), store) {
+		for run, err := range thread.Runs(context.Background(), store) {
 			ts.Check(err)
 			if run.Outcome == "" {
 				ts.Fatalf("%s: execution %s has not ended", name, run.ID)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 )
@@ -133,7 +134,7 @@ func (v *viewer) threads(ctx context.Context, store storage.Adapter) error {
 	var of map[string]bool // threads of the resource
 	if v.o.resource != "" {
 		of = make(map[string]bool)
-		for run, err := range memory.Runs(ctx, store) {
+		for run, err := range thread.Runs(ctx, store) {
 			if err != nil {
 				return err
 			}
@@ -142,12 +143,12 @@ func (v *viewer) threads(ctx context.Context, store storage.Adapter) error {
 			}
 		}
 	}
-	return showAll(v, memory.Threads(ctx, store),
-		func(i memory.ThreadInfo) bool {
+	return showAll(v, thread.List(ctx, store),
+		func(i thread.Info) bool {
 			return (v.o.thread == "" || i.Thread == v.o.thread) && (of == nil || of[i.Thread])
 		},
 		func() { v.head("%-30s %8s  %s", "THREAD", "TURNS", "LAST RUN") },
-		func(i memory.ThreadInfo) {
+		func(i thread.Info) {
 			turns := thousands(i.Turns)
 			if i.First > 1 {
 				turns = fmt.Sprintf("%s-%s", thousands(i.First), turns)
@@ -157,9 +158,9 @@ func (v *viewer) threads(ctx context.Context, store storage.Adapter) error {
 }
 
 func (v *viewer) runs(ctx context.Context, store storage.Adapter) error {
-	return showAll(v, memory.Runs(ctx, store), v.mine,
+	return showAll(v, thread.Runs(ctx, store), v.mine,
 		func() { v.head("%-36s  %-24s %11s  %-8s %s", "RUN", "THREAD", "TURNS", "OUTCOME", "BEGAN") },
-		func(r *memory.RunInfo) {
+		func(r *thread.Run) {
 			outcome := string(r.Outcome)
 			if outcome == "" {
 				outcome = "open"
@@ -180,7 +181,7 @@ func outcomeColor(o memory.Outcome) color {
 	return yellow
 }
 
-func (v *viewer) mine(r *memory.RunInfo) bool {
+func (v *viewer) mine(r *thread.Run) bool {
 	return (v.o.thread == "" || r.Identity.Thread == v.o.thread) && (v.o.resource == "" || r.Identity.Resource == v.o.resource)
 }
 
@@ -247,14 +248,14 @@ func (v *viewer) body(lead, who, text string, tokens int) {
 func (v *viewer) stored(ctx context.Context, store storage.Adapter) iter.Seq2[storedItem, error] {
 	return func(yield func(storedItem, error) bool) {
 		resource := make(map[string]string) // of executions
-		for run, err := range memory.Runs(ctx, store) {
+		for run, err := range thread.Runs(ctx, store) {
 			if err != nil {
 				yield(storedItem{}, err)
 				return
 			}
 			resource[run.ID] = run.Identity.Resource
 		}
-		for info, err := range memory.Threads(ctx, store) {
+		for info, err := range thread.List(ctx, store) {
 			if err != nil {
 				yield(storedItem{}, err)
 				return
@@ -262,7 +263,7 @@ func (v *viewer) stored(ctx context.Context, store storage.Adapter) iter.Seq2[st
 			if v.o.thread != "" && info.Thread != v.o.thread {
 				continue
 			}
-			for turn, err := range memory.Turns(ctx, store, info.Thread, 0) {
+			for turn, err := range thread.Turns(ctx, store, info.Thread, 0) {
 				if err != nil {
 					yield(storedItem{}, err)
 					return
@@ -285,13 +286,13 @@ func (v *viewer) stored(ctx context.Context, store storage.Adapter) iter.Seq2[st
 }
 
 func (v *viewer) layers(ctx context.Context, store storage.Adapter) error {
-	return showAll(v, memory.States(ctx, store, v.o.layer),
-		func(i memory.StateInfo) bool {
+	return showAll(v, thread.States(ctx, store, v.o.layer),
+		func(i thread.State) bool {
 			return (v.o.thread == "" || i.Kind == memory.ScopeThread && i.ID == v.o.thread) &&
 				(v.o.resource == "" || i.Kind == memory.ScopeResource && i.ID == v.o.resource)
 		},
 		nil,
-		func(i memory.StateInfo) {
+		func(i thread.State) {
 			v.s.printf("%s  %s  %s\n", v.s.paint(bold, printable(i.Layer)), v.cut(string(i.Kind)+" "+i.ID, 40),
 				v.s.paint(faint, thousands(i.Size)+" bytes  "+printable(i.Key)))
 			if i.State == nil {

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/soma"
 	"github.com/stratamem/strata/storage/mem"
@@ -45,9 +46,9 @@ func TestInBubble(t *testing.T) {
 			}
 			in = projection.Result("1", "21")
 		}
-		for thread, err := range memory.Threads(ctx, db) {
-			if err != nil || thread.Turns != 2 {
-				t.Errorf("%+v, %v", thread, err)
+		for info, err := range thread.List(ctx, db) {
+			if err != nil || info.Turns != 2 {
+				t.Errorf("%+v, %v", info, err)
 			}
 		}
 		if err := errors.Join(run.End(ctx, memory.Success), m.Close(ctx), canon.Close(), db.Close()); err != nil {

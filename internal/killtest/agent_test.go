@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 )
 
@@ -25,12 +26,12 @@ type agent struct {
 	who     memory.Identity
 	letter  byte
 	n       int // tokens so far
-	resume  []*memory.RunInfo
+	resume  []*thread.Run
 	run     *memory.Run
 	pending int // turns until run ends
 }
 
-func (w *world) newAgent(i int, runs []*memory.RunInfo) *agent {
+func (w *world) newAgent(i int, runs []*thread.Run) *agent {
 	a := &agent{world: w, letter: byte('a' + i), who: memory.Identity{
 		Thread: fmt.Sprint("thread-", i%threads), Resource: resource, Agent: fmt.Sprint("agent-", i), Team: team,
 	}}
@@ -72,7 +73,7 @@ func (a *agent) step(ctx context.Context, rnd *rand.Rand) (err error) {
 
 // again resumes what a killed process was at. The orphan of a parent that was
 // not resumed with it is given up.
-func (a *agent) again(ctx context.Context, rnd *rand.Rand, x *memory.RunInfo) error {
+func (a *agent) again(ctx context.Context, rnd *rand.Rand, x *thread.Run) error {
 	run, err := a.memory.Resume(ctx, x.ID)
 	if err != nil {
 		return fmt.Errorf("resume: %w", err)

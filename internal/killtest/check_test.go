@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/search"
@@ -72,7 +73,7 @@ type check struct {
 	problems [][]byte
 
 	all   map[string][]byte // the whole store
-	runs  map[string]*memory.RunInfo
+	runs  map[string]*thread.Run
 	took  []taken             // every turn that is stored
 	byRun map[string][]taken  // in order
 	found map[string]standing // tokens of stored turns
@@ -81,7 +82,7 @@ type check struct {
 // taken is a stored turn with its plan.
 type taken struct {
 	plan
-	*memory.Turn
+	*thread.Turn
 }
 
 func (c *check) bad(format string, args ...any) {
@@ -93,7 +94,7 @@ func (c *check) bad(format string, args ...any) {
 // check opens the store and compares all that is in it with what was
 // acknowledged and with each other. What it finds is settled then.
 func (l *life) check(ctx context.Context) (problems [][]byte, err error) {
-	c := &check{life: l, ctx: ctx, all: map[string][]byte{}, runs: map[string]*memory.RunInfo{}, byRun: map[string][]taken{}, found: map[string]standing{}}
+	c := &check{life: l, ctx: ctx, all: map[string][]byte{}, runs: map[string]*thread.Run{}, byRun: map[string][]taken{}, found: map[string]standing{}}
 	if err := l.loosen(); err != nil {
 		return nil, err
 	}
@@ -139,13 +140,13 @@ func (c *check) read() error {
 // readTurns reads every turn as hosts do, of threads and of children, and
 // checks that turns are numbered without a gap.
 func (c *check) readTurns() error {
-	for x, err := range memory.Runs(c.ctx, c.db) {
+	for x, err := range thread.Runs(c.ctx, c.db) {
 		if err != nil {
 			return err
 		}
 		c.runs[x.ID] = x
 	}
-	take := func(turn *memory.Turn) {
+	take := func(turn *thread.Turn) {
 		t := taken{Turn: turn}
 		if len(turn.Items) > 0 {
 			t.plan, _ = planOf(turn.Items[0].Text())
@@ -153,12 +154,12 @@ func (c *check) readTurns() error {
 		c.took = append(c.took, t)
 		c.byRun[turn.Execution] = append(c.byRun[turn.Execution], t)
 	}
-	for info, err := range memory.Threads(c.ctx, c.db) {
+	for info, err := range thread.List(c.ctx, c.db) {
 		if err != nil {
 			return err
 		}
 		n := 0
-		for turn, err := range memory.Turns(c.ctx, c.db, info.Thread, 0) {
+		for turn, err := range thread.Turns(c.ctx, c.db, info.Thread, 0) {
 			if err != nil {
 				return err
 			}
@@ -175,7 +176,7 @@ func (c *check) readTurns() error {
 		if c.runs[id].Parent == "" {
 			continue
 		}
-		for turn, err := range memory.ExecutionTurns(c.ctx, c.db, id) {
+		for turn, err := range thread.RunTurns(c.ctx, c.db, id) {
 			if err != nil {
 				return err
 			}
@@ -334,7 +335,7 @@ func (c *check) checkStates() error {
 			add(memory.ScopeExecution, parent.ID, t)
 		}
 	}
-	for info, err := range memory.States(c.ctx, c.db, "") {
+	for info, err := range thread.States(c.ctx, c.db, "") {
 		if err != nil {
 			return err
 		}

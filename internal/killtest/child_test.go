@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/memory"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/soma"
 	"github.com/stratamem/strata/storage"
@@ -83,8 +84,8 @@ func live(ctx context.Context, spec string) error {
 	if err != nil {
 		return err
 	}
-	var runs []*memory.RunInfo
-	for x, err := range memory.Runs(ctx, w.db) {
+	var runs []*thread.Run
+	for x, err := range thread.Runs(ctx, w.db) {
 		if err != nil {
 			return err
 		}

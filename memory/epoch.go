@@ -2,41 +2,22 @@ package memory
 
 import (
 	"github.com/stratamem/strata/internal/appendjson"
+	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
 )
-
-// head says where a lineage stands. Every turn writes it, checked against the
-// version before, so that turns follow one another.
-type head struct {
-	V         int    `json:"v"`
-	Turn      int    `json:"turn"`            // the last
-	First     int    `json:"first"`           // the first that is kept
-	Execution string `json:"execution"`       // that wrote it
-	Whole     bool   `json:"whole,omitempty"` // the log of that execution is all turns
-}
 
 // epochHead says how the next projection goes on with the prefix that the
 // provider has. The state of the prefix, which is package projection's own, stands
 // behind it after a newline. The items that the state refers to are those of the
 // turn's view, each once and in that order, and behind them Texts.
 type epochHead struct {
-	V     int       `json:"v"`
-	Turn  int       `json:"turn"` // that wrote it
-	From  Position  `json:"from"` // where history begins
-	Pin   *Position `json:"pin,omitempty"`
-	Texts []ItemRef `json:"texts,omitempty"`
+	V     int              `json:"v"`
+	Turn  int              `json:"turn"` // that wrote it
+	From  thread.Position  `json:"from"` // where history begins
+	Pin   *thread.Position `json:"pin,omitempty"`
+	Texts []thread.ItemRef `json:"texts,omitempty"`
 
 	state []byte
-}
-
-// appendHead appends the lineage's head as turn n leaves it.
-func (r *Run) appendHead(b []byte, n, first int) []byte {
-	b = append(b, `{"v":3`...)
-	b = appendjson.Int(b, "turn", n)
-	b = appendjson.Int(b, "first", first)
-	b = appendjson.Text(b, "execution", r.id)
-	b = appendjson.Bool(b, "whole", !r.gap)
-	return append(b, '}')
 }
 
 // markTexts marks the items outside the log that the turn's record refers to, and

@@ -1,4 +1,4 @@
-package memory
+package thread
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stratamem/strata/memory/internal/stored"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 )
@@ -101,7 +102,7 @@ func Explain(ctx context.Context, store storage.Adapter, execution string, turn 
 }
 
 // explain appends the items of a band.
-func (a *archive) explain(ctx context.Context, out []Explained, band *BandRecord) ([]Explained, error) {
+func (a *archive) explain(ctx context.Context, out []Explained, band *Band) ([]Explained, error) {
 	if band.Log != nil {
 		events, err := a.stretch(ctx, *band.Log, band.Count)
 		if err != nil {
@@ -120,7 +121,7 @@ func (a *archive) explain(ctx context.Context, out []Explained, band *BandRecord
 		}
 		e := Explained{
 			Band: band.Band, Item: *it, Tokens: ref.Tokens, Digest: ref.Digest, Layer: ref.Layer,
-			Key: turnKey(a.run.Lineage, ref.Turn),
+			Key: stored.TurnKey(a.run.Lineage, ref.Turn),
 		}
 		if e.State, err = a.stateOf(ctx, ref.Layer); err != nil {
 			return nil, err
@@ -139,8 +140,8 @@ func (a *archive) stateOf(ctx context.Context, layer string) (string, error) {
 		return "", nil
 	}
 	for _, scope := range []Scope{ScopeExecution, ScopeThread, ScopeResource, ScopeGlobal} {
-		kind, id := scopeID(scope, &a.run.Identity, a.run.ID)
-		key := scopeKey(layer, kind, id) + "state"
+		kind, id := scope.Of(a.run.Identity, a.run.ID)
+		key := stored.StateKey(stored.ScopeKey(layer, string(kind), id))
 		_, _, err := a.store.Get(ctx, key)
 		if err == nil {
 			return key, nil
@@ -179,7 +180,7 @@ func (a *archive) resolve(ctx context.Context, items []Explained) error {
 		if err != nil {
 			return err
 		}
-		wanted.found(e.at, e.key)
+		wanted.found(e)
 	}
 	return a.resolveElsewhere(ctx, wanted)
 }
@@ -187,18 +188,18 @@ func (a *archive) resolve(ctx context.Context, items []Explained) error {
 // unresolved are the sources that refer to events, by the ids of the events.
 type unresolved map[string][]*Source
 
-func (u unresolved) found(at Event, key string) {
-	for _, s := range u[at.ID] {
-		s.Key, s.Event = key, &at
+func (u unresolved) found(e event) {
+	for _, s := range u[e.at.ID] {
+		s.Key, s.Event = e.key, &e.at
 	}
-	delete(u, at.ID)
+	delete(u, e.at.ID)
 }
 
 // resolveElsewhere looks for events in the other threads of the store, where
 // layers of a wider scope have them from. Those that are in none are no longer
 // kept.
 func (a *archive) resolveElsewhere(ctx context.Context, wanted unresolved) error {
-	for info, err := range Threads(ctx, a.store) {
+	for info, err := range List(ctx, a.store) {
 		if err != nil {
 			return err
 		}
@@ -213,9 +214,7 @@ func (a *archive) resolveElsewhere(ctx context.Context, wanted unresolved) error
 				return err
 			}
 			for i := range t.Items {
-				it := &t.Items[i]
-				wanted.found(Event{Execution: t.Execution, Turn: t.Number, Item: i, ID: it.ID, Time: it.Time},
-					turnKey(threadLineage(info.Thread), t.Number))
+				wanted.found(eventOf(t, stored.ThreadLineage(info.Thread), i))
 			}
 		}
 	}
@@ -225,28 +224,16 @@ func (a *archive) resolveElsewhere(ctx context.Context, wanted unresolved) error
 // events yields the items of the execution's log up to the turn, from the end.
 func (a *archive) events(ctx context.Context) iter.Seq2[event, error] {
 	return func(yield func(event, error) bool) {
-		for o := a.run.origin(); o != nil; o = o.Fork {
-			prefix := turnsPrefix(o.Lineage)
-			opts := &storage.ScanOptions{Reverse: true, After: prefix + pad(min(o.Turn, 1<<40)+1)}
-			for e, err := range storage.Scan(ctx, a.store, prefix, opts) {
-				if err != nil {
-					yield(event{}, err)
+		log := a.run.Log()
+		log.Turn = a.turn.Number
+		for t, err := range log.Backward(ctx, a.store) {
+			if err != nil {
+				yield(event{}, err)
+				return
+			}
+			for i := range t.Items {
+				if !yield(eventOf(t.Turn, t.In.Lineage, i), nil) {
 					return
-				}
-				t, err := decodeRecord[Turn](e.Key, e.Value)
-				if err != nil {
-					yield(event{}, err)
-					return
-				}
-				if !o.sees(t) || o.Execution == a.run.ID && t.Number > a.turn.Number {
-					continue
-				}
-				for i := range t.Items {
-					it := &t.Items[i]
-					at := Event{Execution: t.Execution, Turn: t.Number, Item: i, ID: it.ID, Time: it.Time}
-					if !yield(event{item: it, key: e.Key, at: at}, nil) {
-						return
-					}
 				}
 			}
 		}
@@ -258,13 +245,13 @@ func (t *Turn) leftOut() []LeftOut {
 	var out []LeftOut
 	for i := range t.Hooks {
 		h := &t.Hooks[i]
-		if h.Hook != hooks[hookRecall].name {
+		if h.Hook != stored.Recall {
 			continue
 		}
 		reason := h.Note
 		if h.Status != StatusOK {
 			reason = fmt.Sprintf("recall %s: %s", h.Status, cmp.Or(h.Error, h.Note))
-			if shown := inPrompt(layerUse(t.Layers, h.Layer)); shown != "" {
+			if shown := stored.InPrompt(stored.UseOf(t.Layers, h.Layer)); shown != "" {
 				reason += "; " + shown
 			}
 		}

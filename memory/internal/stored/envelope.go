@@ -1,4 +1,4 @@
-package memory
+package stored
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// envelope is what stands under a layer's state key. Clears counts how often
+// Envelope is what stands under a layer's state key. Clears counts how often
 // the layer was cleared in this scope; its records live under a prefix with
 // that number, so that clearing them is one change of this value, however many
 // there are. The records of earlier numbers are purged afterwards.
@@ -23,7 +23,7 @@ import (
 // steps of an [addition.Addition], whose fresh bytes follow the envelope after a
 // newline. When they become many the state is made the base. So it is when something
 // of the base goes: what a state no longer says is not kept either.
-type envelope struct {
+type Envelope struct {
 	V      int             `json:"v"`
 	Format int             `json:"format,omitempty"` // Spec.Format of who wrote the state
 	Clears int             `json:"clears,omitempty"`
@@ -42,11 +42,11 @@ const (
 	leastBased = 1 << 10 // bytes of a state that may have a base
 )
 
-// baseKey returns where the base is of the state that has a key.
-func baseKey(stateKey string) string { return strings.TrimSuffix(stateKey, "state") + "base" }
+// BaseKey returns the key of the base of the state that has a key.
+func BaseKey(stateKey string) string { return strings.TrimSuffix(stateKey, "state") + "base" }
 
 // appendHead appends the envelope without what says the state.
-func (e *envelope) appendHead(b []byte, v int) []byte {
+func (e *Envelope) appendHead(b []byte, v int) []byte {
 	b = strconv.AppendInt(append(b, `{"v":`...), int64(v), 10)
 	if e.Format > 0 {
 		b = append(b, `,"format":`...)
@@ -60,7 +60,7 @@ func (e *envelope) appendHead(b []byte, v int) []byte {
 }
 
 // whole returns the record with the state in it.
-func (e *envelope) whole() []byte {
+func (e *Envelope) whole() []byte {
 	b := e.appendHead(make([]byte, 0, len(e.State)+48), 1)
 	if e.State != nil {
 		b = append(b, `,"state":`...)
@@ -70,7 +70,7 @@ func (e *envelope) whole() []byte {
 }
 
 // based returns the record with what was added to the base.
-func (e *envelope) based(a addition.Addition) []byte {
+func (e *Envelope) based(a addition.Addition) []byte {
 	b := e.appendHead(make([]byte, 0, len(a.Fresh)+16*len(a.Steps)+128), envelopeFormat)
 	b = append(append(append(b, `,"base":"`...), e.Base...), `","added":[`...)
 	for i, n := range a.Steps {
@@ -82,9 +82,9 @@ func (e *envelope) based(a addition.Addition) []byte {
 	return append(append(b, "]}\n"...), a.Fresh...)
 }
 
-// store returns what to store of an envelope that replaces another, and the op that
+// Store returns what to store of an envelope that replaces another, and the op that
 // goes with it, if any.
-func (e *envelope) store(key string, was *envelope) (stored []byte, ops []storage.Op) {
+func (e *Envelope) Store(key string, was *Envelope) (record []byte, ops []storage.Op) {
 	grows := false
 	if len(e.State) >= leastBased && was.State != nil && e.Clears == was.Clears {
 		var a addition.Addition
@@ -92,8 +92,8 @@ func (e *envelope) store(key string, was *envelope) (stored []byte, ops []storag
 			_, grows = addition.Find(was.State, e.State)
 		} else if a, grows = addition.Find(was.base, e.State); grows {
 			e.Base, e.base, e.baseSize = was.Base, was.base, was.baseSize
-			if stored = pack.Pack(new([]byte), e.based(a)); len(stored) <= e.baseSize/2 {
-				return stored, nil
+			if record = pack.Pack(new([]byte), e.based(a)); len(record) <= e.baseSize/2 {
+				return record, nil
 			}
 		} else {
 			grows = len(was.State) > len(was.base) // it did before, and now something went
@@ -101,22 +101,22 @@ func (e *envelope) store(key string, was *envelope) (stored []byte, ops []storag
 	}
 	if !grows { // a state that is replaced each time has no use for a base
 		if was.Base != "" {
-			ops = append(ops, storage.Remove(baseKey(key)))
+			ops = append(ops, storage.Remove(BaseKey(key)))
 		}
 		return pack.Pack(new([]byte), e.whole()), ops
 	}
 	base := pack.Pack(new([]byte), e.State)
-	e.Base, e.base, e.baseSize = digest(e.State), e.State, len(base)
+	e.Base, e.base, e.baseSize = Digest(e.State), e.State, len(base)
 	all := addition.Addition{Steps: []int{len(e.State), 0}}
-	return pack.Pack(new([]byte), e.based(all)), append(ops, storage.Put(baseKey(key), base))
+	return pack.Pack(new([]byte), e.based(all)), append(ops, storage.Put(BaseKey(key), base))
 }
 
 var errRebased = errors.New("the base is that of another state")
 
-// readEnvelope reads an envelope with its state. read returns what is stored of it:
+// ReadEnvelope reads an envelope with its state. read returns what is stored of it:
 // nothing, or nil with an error or if that need not be read. A writer may put
 // another base in the place of the one that is wanted: then it reads both again.
-func readEnvelope(ctx context.Context, store storage.Adapter, key string, read func() ([]byte, error)) (*envelope, error) {
+func ReadEnvelope(ctx context.Context, store storage.Adapter, key string, read func() ([]byte, error)) (*Envelope, error) {
 	var before []byte
 	for {
 		raw, err := read()
@@ -127,19 +127,19 @@ func readEnvelope(ctx context.Context, store storage.Adapter, key string, read f
 		if err != nil {
 			return nil, err
 		}
-		err = e.load(ctx, store, key)
+		err = e.loadState(ctx, store, key)
 		if !errors.Is(err, errRebased) {
 			return e, err
 		}
 		if before != nil && bytes.Equal(before, raw) {
-			return nil, &storage.CorruptError{Key: baseKey(key), Reason: "what the state was added to is not there", Repair: "restore a backup, or delete the state"}
+			return nil, &storage.CorruptError{Key: BaseKey(key), Reason: "what the state was added to is not there", Repair: "restore a backup, or delete the state"}
 		}
 		before = raw
 	}
 }
 
-func decodeEnvelope(key string, stored []byte) (*envelope, error) {
-	e := new(envelope)
+func decodeEnvelope(key string, stored []byte) (*Envelope, error) {
+	e := new(Envelope)
 	record, err := pack.Unpack(stored)
 	if err == nil {
 		head, fresh, based := bytes.Cut(record, []byte("\n"))
@@ -159,12 +159,12 @@ func decodeEnvelope(key string, stored []byte) (*envelope, error) {
 	return e, nil
 }
 
-// load makes the state of a base and what was added.
-func (e *envelope) load(ctx context.Context, store storage.Adapter, key string) error {
+// loadState makes the state of a base and what was added.
+func (e *Envelope) loadState(ctx context.Context, store storage.Adapter, key string) error {
 	if e.Base == "" {
 		return nil
 	}
-	stored, _, err := store.Get(ctx, baseKey(key))
+	stored, _, err := store.Get(ctx, BaseKey(key))
 	if errors.Is(err, storage.ErrNotFound) {
 		return errRebased
 	}
@@ -173,9 +173,9 @@ func (e *envelope) load(ctx context.Context, store storage.Adapter, key string) 
 	}
 	base, err := pack.Unpack(stored)
 	if err != nil {
-		return &storage.CorruptError{Key: baseKey(key), Reason: err.Error()}
+		return &storage.CorruptError{Key: BaseKey(key), Reason: err.Error()}
 	}
-	if digest(base) != e.Base {
+	if Digest(base) != e.Base {
 		return errRebased
 	}
 	state, ok := addition.Addition{Steps: e.Added, Fresh: e.fresh}.Apply(base)

@@ -1,0 +1,91 @@
+// Package stored is the form in which threads, executions and the states of layers
+// stand in a store: keys, heads, envelopes, and how any record is decoded. It is
+// what package memory, which writes them, and package thread, which reads them,
+// have in common; the records themselves are types of package thread.
+package stored
+
+import (
+	"strconv"
+
+	"github.com/stratamem/strata/storage"
+)
+
+// The keys of what stands in a store. Every text is escaped, so that none can
+// reach another's segment; numbers have twelve digits, so that byte order is
+// numeric order.
+//
+//	_threads/<thread>/head                    where the thread stands
+//	_threads/<thread>/epoch                   what its next projection goes on from
+//	_threads/<thread>/turns/<turn>            one turn
+//	_threads/<thread>/runs/<root>/<execution>/head, epoch, turns/<turn>
+//	                                          the same of a child; root is the turn of the
+//	                                          thread at which its topmost ancestor spawned
+//	_runs/<execution>                         an execution: where its turns are, how far it got
+//	_layers/<layer>/<kind>/<id>/state         a layer's state in one scope
+//	_layers/<layer>/<kind>/<id>/base          what it was, if it is kept as what was added to that
+//	_layers/<layer>/<kind>/<id>/r<clears>/…   its records there
+//
+// What stands before "turns/" is a lineage. A child's lineage lies below its
+// thread, beside the thread's turns, so that it goes when the thread forgets
+// the turn that it was part of.
+const (
+	ThreadSpace = "_threads/"
+	RunSpace    = "_runs/"
+	LayerSpace  = "_layers/"
+)
+
+// ThreadLineage returns the lineage of a thread.
+func ThreadLineage(thread string) string { return ThreadSpace + storage.EscapeSegment(thread) + "/" }
+
+// ChildLineage returns the lineage of a child; see root above.
+func ChildLineage(thread string, root int, execution string) string {
+	return ThreadLineage(thread) + "runs/" + Pad(root) + "/" + storage.EscapeSegment(execution) + "/"
+}
+
+// ChildrenPrefix returns what the keys of all children of a thread begin with.
+func ChildrenPrefix(lineage string) string { return lineage + "runs/" }
+
+// TurnsPrefix returns what the keys of a lineage's turns begin with.
+func TurnsPrefix(lineage string) string { return lineage + "turns/" }
+
+// TurnKey returns the key of a turn.
+func TurnKey(lineage string, turn int) string { return lineage + "turns/" + Pad(turn) }
+
+// EpochKey returns the key of what a lineage's next projection goes on from.
+func EpochKey(lineage string) string { return lineage + "epoch" }
+
+// HeadKey returns the key of a lineage's [Head].
+func HeadKey(lineage string) string { return lineage + "head" }
+
+// RunKey returns the key of an execution.
+func RunKey(execution string) string { return RunSpace + storage.EscapeSegment(execution) }
+
+// ScopeKey returns the prefix of a layer's data in the scope kind with an id.
+// The global scope has one id; its kind keeps it apart from all others.
+func ScopeKey(layer string, kind, id string) string {
+	return LayerSpace + layer + "/" + kind + "/" + storage.EscapeSegment(id) + "/"
+}
+
+// StateKey returns the key of the [Envelope] in a layer's scope.
+func StateKey(scope string) string { return scope + "state" }
+
+// RecordsPrefix returns what the keys of a layer's records begin with in its scope,
+// when that was cleared so many times.
+func RecordsPrefix(scope string, clears int) string {
+	return scope + "r" + strconv.Itoa(clears) + "/"
+}
+
+const padded = 12
+
+// Pad returns a number with so many digits that keys sort by it.
+func Pad(n int) string {
+	var digits [padded]byte
+	return string(appendPadded(digits[:0], n))
+}
+
+func appendPadded(b []byte, n int) []byte {
+	for limit := 100_000_000_000; limit > max(n, 1) && limit > 1; limit /= 10 {
+		b = append(b, '0')
+	}
+	return strconv.AppendInt(b, int64(n), 10)
+}
