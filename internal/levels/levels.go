@@ -130,16 +130,15 @@ func (s *Set[P]) refresh(ctx context.Context, r storage.Reader, head string) (er
 	s.partial = true
 	// A writer may be at work: a segment that a list shows may be gone when it
 	// is read, merged into one that the list has not. Then look again.
-	for range 8 {
-		if err = s.read(ctx, r); !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, errMoved) {
+	for range 16 {
+		err = s.read(ctx, r)
+		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, errMoved) {
+			continue
+		}
+		if err != nil || s.Ready() {
 			break
 		}
-	}
-	if err == nil && !s.Ready() {
 		s.reset()
-		if err = s.read(ctx, r); err == nil {
-			s.Ready()
-		}
 	}
 	s.partial = err != nil
 	return err
