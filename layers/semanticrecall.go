@@ -51,8 +51,8 @@ type SemanticRecallOptions struct {
 // rebuilt. An item is cut into passages of about 1,000 bytes at sentence ends:
 // at most 8 of an item and 40 of a turn, what users and assistants said before
 // what tools returned. What goes beyond is not found later, but stays in the
-// thread. The index of a scope takes about 200 bytes a passage of memory; those
-// of the 64 scopes that were used last are kept there.
+// thread. The index of a scope takes 10 MB of memory at most and about 30 bytes a
+// passage, see [search.Index]; those of the 64 scopes that were used last are kept there.
 //
 // Tool: search. There is no state. The records are those of package search, with
 // ids <time>-<digest>-<passage>, the passages of an item in one record, and for scope
@@ -166,11 +166,20 @@ func passages(x *memory.Execution, items []projection.Item) []search.Doc {
 // itemOf returns the [itemKey] of the item that a passage is of.
 func itemOf(id string) string { return id[:max(strings.LastIndexByte(id, '-'), 0)] }
 
+// from returns the time from which on something is shown, zero if that may be any.
+func (s *shown) from() time.Time {
+	if len(s.times) == 0 || s.times[0].time == 0 { // as keyTime has what was before 1970
+		return time.Time{}
+	}
+	return time.UnixMicro(s.times[0].time)
+}
+
 func (r *semanticRecall) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
 	shown := shownIn(in)
 	var out memory.Recalled[struct{}]
 	found, err := r.find(ctx, in.Execution, in.Records, search.Query{
-		Text: query(in.Query), Limit: r.TopK, Cut: 0.4, Filter: search.Filter{Exclude: shown.hasPassage},
+		Text: query(in.Query), Limit: r.TopK, Cut: 0.4,
+		Filter: search.Filter{Exclude: shown.hasPassage, ExcludeFrom: shown.from()},
 	})
 	if err != nil {
 		return out, err

@@ -5,25 +5,28 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/stratamem/strata/internal/levels"
 	"github.com/stratamem/strata/storage"
 )
 
 // Check reads a whole index and yields what is wrong with it: segments that
-// cannot be read, documents that no segment has or that differ from what it
+// cannot be read, blocks of none, documents that no segment has or that differ from what it
 // says, and entries of segments without a document. An error means that it
 // could not look.
 func Check(ctx context.Context, r storage.Reader) iter.Seq2[storage.Fault, error] {
 	return func(yield func(storage.Fault, error) bool) {
 		const rebuild = "run strata index rebuild"
 		sums := make(map[string]uint32)
+		names := make(map[string]bool) // of segments
 		for e, err := range r.Scan(ctx, "s/", nil) {
 			if err != nil {
 				yield(storage.Fault{}, fmt.Errorf("read index: %w", err))
 				return
 			}
-			s, err := decodeSegment(e.Value)
+			names[e.Key[strings.LastIndexByte(e.Key, '/')+1:]] = true
+			s, _, err := readSegment(ctx, r, e.Key, e.Value)
 			if err != nil {
 				if !yield(storage.Fault{Key: e.Key, Reason: "segment cannot be read: " + err.Error(), Repair: rebuild}, nil) {
 					return
@@ -32,6 +35,16 @@ func Check(ctx context.Context, r storage.Reader) iter.Seq2[storage.Fault, error
 			}
 			for i := range s.docs {
 				sums[s.docs[i].id] = s.docs[i].sum
+			}
+		}
+		for key, err := range r.List(ctx, blockPrefix) {
+			if err != nil {
+				yield(storage.Fault{}, fmt.Errorf("read index: %w", err))
+				return
+			}
+			if name, _, _ := strings.Cut(key[len(blockPrefix):], "/"); !names[name] &&
+				!yield(storage.Fault{Key: key, Reason: "block is of no segment", Repair: rebuild}, nil) {
+				return
 			}
 		}
 		for e, err := range r.Scan(ctx, docPrefix, nil) {
@@ -86,7 +99,11 @@ func Rebuild(ctx context.Context, s storage.Scoped, opts *Options) (int, error) 
 	if err != nil {
 		return 0, err
 	}
-	if err := levels.Clear(ctx, s); err != nil {
+	err = levels.Clear(ctx, s)
+	if err == nil {
+		err = clearBlocks(ctx, s)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("rebuild index: %w", err)
 	}
 	n := 0
@@ -119,6 +136,23 @@ func Rebuild(ctx context.Context, s storage.Scoped, opts *Options) (int, error) 
 		}
 	}
 	return n, flush()
+}
+
+// clearBlocks removes the blocks of segments that are gone.
+func clearBlocks(ctx context.Context, s storage.Scoped) error {
+	var gone []storage.Op
+	for key, err := range s.List(ctx, blockPrefix) {
+		if err != nil {
+			return err
+		}
+		gone = append(gone, storage.Remove(key))
+	}
+	for ops := range slices.Chunk(gone, storage.MaxBatch) {
+		if err := s.Apply(ctx, ops...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // add returns the operations that add documents to the segments alone.

@@ -20,13 +20,21 @@
 // Below the prefix of an index:
 //
 //	d/<id>             a document, see Doc.encode, or several, see [Options.Bundle]
-//	s/<level>/<name>   a segment: the postings of some documents, see segment.encode
+//	s/<level>/<name>   a segment: the postings of some documents, see segment.encode and seal
+//	b/<name>/<number>  a block of a segment of level 2, see blockWriter
 //	head               changes with every change of the index
 //	deep               changes with every change of a segment of level 1 or 2
 //
 // A segment of level 0 holds the documents of one append. 64 of these are
 // merged into one of level 1, and 16 of level 1 into one of level 2, by the
-// append that comes next; those of level 2 stay as they are. A document may be
+// append that comes next; of level 2, 16 of less than half a megabyte into one. A
+// document is written four times at most, however long the index gets. It may be
 // in more than one segment for a while, when two writers have merged at once,
 // and counts once.
+//
+// What [Index] holds of the segments of levels 0 and 1 is everything. Those of level 2
+// are sealed: their postings and IDs are in blocks of some 32 KB, which a query reads
+// from the store, and of which the last wanted are held, 6 MB at most. Segments
+// of level 2 that are in one record are of older programs: they are held whole, and
+// sealed when they are merged.
 package search

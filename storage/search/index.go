@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,8 +34,10 @@ type Options struct {
 // Index is a picture in memory of an index in a store. It may be used by
 // several goroutines at once, all with the same scope of a store, and by any
 // number of processes beside. Every method reads first what changed in the
-// store, a record where nothing did; the first one reads the segments (about
-// 100 bytes a document) and keeps about 200 bytes a document.
+// store, a record where nothing did. The first one reads the small segments, a few
+// thousand documents that it keeps with all their postings, and of each other document
+// some 15 bytes, of which it keeps 30 or so; at most 6 MB of other postings and of IDs are
+// kept as they are wanted, and read again when they are wanted again.
 //
 // The methods that change an index return operations and do not make them: the
 // caller does, alone or with others in one batch, by [storage.Scoped.Apply] or as writes
@@ -44,9 +47,10 @@ type Index struct {
 	ranking  Ranking
 	bundled  bool
 
-	set     levels.Set[[]uint32] // the numbers of the documents of each segment
-	picture *picture             // under set
-	scratch sync.Pool            // of *scratch
+	set     levels.Set[*part]
+	picture *picture // under set
+	cache   cache
+	scratch sync.Pool // of *scratch
 }
 
 // MismatchError says that an index was made with another language than it is
@@ -70,29 +74,65 @@ func New(opts *Options) (*Index, error) {
 		return nil, err
 	}
 	ix := &Index{analysis: a, ranking: opts.Ranking.withDefaults(), bundled: opts.Bundle}
-	ix.set = levels.Set[[]uint32]{
+	ix.set = levels.Set[*part]{
 		Name:  "index",
 		Load:  ix.load,
-		Drop:  func(numbers []uint32) { ix.picture.release(numbers) },
-		Ready: func() bool { return !ix.picture.wasteful() },
-		Reset: func() { ix.picture = newPicture() },
+		Drop:  func(s *part) { ix.picture.release(s) },
+		Ready: func() bool { return ix.picture.ready() },
+		Reset: func() { ix.picture = newPicture(ix.picture) },
 	}
 	return ix, nil
 }
 
-func (ix *Index) load(_ context.Context, _ storage.Reader, key string, value []byte) ([]uint32, error) {
-	s, err := decodeSegment(value)
+func (ix *Index) load(ctx context.Context, r storage.Reader, key string, value []byte) (*part, error) {
+	record, format, err := unpackSegment(value)
+	var s *segment
+	var h *header
+	language := ""
+	switch {
+	case err != nil:
+	case format == sealedFormat:
+		if h, err = decodeHeader(key, record); err == nil {
+			language = h.language
+		}
+	default:
+		if s, err = decodeSegment(record); err == nil {
+			language = s.language
+		}
+	}
 	if err != nil {
 		return nil, corrupt(key, err)
 	}
-	if s.language != ix.analysis.language {
-		return nil, &MismatchError{Stored: s.language, Wanted: ix.analysis.language}
+	if language != ix.analysis.language {
+		return nil, &MismatchError{Stored: language, Wanted: ix.analysis.language}
 	}
-	return ix.picture.load(s), nil
+	p := ix.picture
+	if p.stale = p.stale || p.made && h != nil; p.stale {
+		return new(part), nil
+	}
+	l := ix.reading(ctx, r)
+	var added *part
+	if h != nil {
+		added = p.seal(l, h)
+	} else {
+		added = p.load(l, s)
+	}
+	if errors.Is(l.err, storage.ErrNotFound) && p.made { // a sealed segment has gone meanwhile
+		p.stale, l.err = true, nil
+	}
+	p.made = p.made || l.err != nil
+	return added, l.err
 }
 
-// fanIn is how many segments of a level are merged into one of the next.
-var fanIn = [...]int{64, 16}
+func (ix *Index) reading(ctx context.Context, r storage.Reader) *reading {
+	return &reading{ctx: ctx, r: r, cache: &ix.cache}
+}
+
+// fanIn is how many segments of a level are merged into one of the next; of the last,
+// how many small ones into one of the same.
+var fanIn = [levels.Levels]int{64, 16, 16}
+
+const sealedLevel = levels.Levels - 1
 
 // Len returns how many documents the index has.
 func (ix *Index) Len(ctx context.Context, r storage.Reader) (int, error) {
@@ -104,30 +144,27 @@ func (ix *Index) Len(ctx context.Context, r storage.Reader) (int, error) {
 }
 
 // Append returns the operations that add documents, with keys relative to the
-// index: one for each document or bundle, and up to 70 more. A document that the index
-// has is left out. At most 400 documents fit in a batch.
+// index: one for each document or bundle, four or five more, and now and then up to
+// 400 more. A document that the index has is left out. At most 400 documents fit in a
+// batch.
 //
 // Two appends that are made before the first of them is in the store both hold,
 // whatever their order.
 func (ix *Index) Append(ctx context.Context, r storage.Reader, docs ...Doc) ([]storage.Op, error) {
-	if err := ix.set.View(ctx, r); err != nil {
-		return nil, err
-	}
-	defer ix.set.RUnlock()
-	fresh, err := ix.fresh(docs, nil)
-	if err != nil || len(fresh) == 0 {
-		return nil, err
-	}
-	ops, err := ix.texts(ctx, r, nil, fresh)
-	if err != nil {
-		return nil, err
-	}
-	return ix.grow(ctx, r, ops, newSegment(ix.analysis, fresh))
+	return ix.Replace(ctx, r, nil, docs...)
 }
 
 // fresh returns those of docs that the index has not. None may be among those that
 // go.
-func (ix *Index) fresh(docs []Doc, gone map[string]bool) (fresh []Doc, err error) {
+func (ix *Index) fresh(l *reading, docs []Doc, gone map[string]bool) (fresh []Doc, err error) {
+	ids := make([]string, len(docs))
+	for i := range docs {
+		ids[i] = docs[i].ID
+	}
+	known := ix.picture.find(l, ids)
+	if l.err != nil {
+		return nil, l.err
+	}
 	had := make(map[string]bool)
 	for i := range docs {
 		d := &docs[i]
@@ -137,7 +174,7 @@ func (ix *Index) fresh(docs []Doc, gone map[string]bool) (fresh []Doc, err error
 		if gone[d.ID] {
 			return nil, errors.New("replace: a document is to go and to come: another text has another ID")
 		}
-		if n, ok := ix.picture.byID[d.ID]; had[d.ID] || ok && ix.picture.sums[n] == sum(d.encode()) {
+		if o, ok := known[d.ID]; had[d.ID] || ok && o.sum == sum(d.encode()) {
 			continue
 		} else if ok {
 			return nil, errors.New("append: the index has another document of that id: delete it first")
@@ -158,11 +195,15 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 		if s.level() > level {
 			continue
 		}
-		keys := ix.set.Keys(level)
+		keys, limit := ix.set.Keys(level), maxMerged
+		if level == sealedLevel {
+			limit = 4 * sealBytes
+			keys = slices.DeleteFunc(keys, func(key string) bool { return !ix.set.Parts[key].small() })
+		}
 		if len(keys) < most-1 {
 			break
 		}
-		parts, err := readSegments(ctx, r, keys, maxMerged)
+		parts, err := readSegments(ctx, r, keys, limit)
 		if errors.Is(err, storage.ErrNotFound) {
 			break // another writer merges them at this moment
 		}
@@ -170,7 +211,7 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 			return nil, err
 		}
 		for _, key := range keys[:len(parts)] {
-			ops = append(ops, storage.Remove(key))
+			ops = ix.remove(ops, key)
 		}
 		s = merge(append(parts, s), nil)
 		if s.level() <= level { // many have been deleted
@@ -185,8 +226,28 @@ func (ix *Index) put(ops []storage.Op, s *segment) []storage.Op {
 	if len(s.docs) == 0 {
 		return ops
 	}
-	record := s.encode()
-	return append(ops, storage.Put(ix.set.Key(s.level(), record), pack.Pack(new([]byte), record)))
+	level := s.level()
+	if level < sealedLevel {
+		if record := s.encode(); len(record) < sealBytes {
+			return append(ops, storage.Put(ix.set.Key(level, record), pack.Pack(new([]byte), record)))
+		}
+	}
+	record, blocks := s.seal()
+	key := ix.set.Key(sealedLevel, record)
+	for i, block := range blocks {
+		ops = append(ops, storage.Put(blockKey(key, i), block))
+	}
+	return append(ops, storage.Put(key, pack.Pack(new([]byte), record)))
+}
+
+// remove adds to ops those that take a segment out.
+func (ix *Index) remove(ops []storage.Op, key string) []storage.Op {
+	if s := ix.set.Parts[key].sealed; s != nil {
+		for i := range s.sums {
+			ops = append(ops, storage.Remove(blockKey(key, i)))
+		}
+	}
+	return append(ops, storage.Remove(key))
 }
 
 // Delete returns the operations that take documents out, text and postings, in
@@ -199,30 +260,48 @@ func (ix *Index) Delete(ctx context.Context, r storage.Reader, ids ...string) ([
 // Replace returns the operations that take documents out, as Delete does, and
 // add others, as Append does, in one batch. No ID may be in both.
 func (ix *Index) Replace(ctx context.Context, r storage.Reader, gone []string, docs ...Doc) (ops []storage.Op, err error) {
-	for range 8 {
-		ops, err = ix.replace(ctx, r, gone, docs)
-		if !errors.Is(err, storage.ErrNotFound) { // another writer merged
-			break
-		}
-	}
+	err = ix.view(ctx, r, func(l *reading) error {
+		ops, err = ix.replace(l, gone, docs)
+		return err
+	})
 	return ops, err
 }
 
-func (ix *Index) replace(ctx context.Context, r storage.Reader, ids []string, docs []Doc) ([]storage.Op, error) {
-	if err := ix.set.View(ctx, r); err != nil {
-		return nil, err
-	}
-	defer ix.set.RUnlock()
-	gone := make(map[string]bool)
-	touched := make(map[uint32]bool)
-	var list []string
-	for _, id := range ids {
-		if n, ok := ix.picture.byID[id]; ok && !gone[id] {
-			gone[id], touched[n] = true, true
-			list = append(list, id)
+// view brings the picture up to date and lets look see it, again where another writer
+// has merged meanwhile what is read for it.
+func (ix *Index) view(ctx context.Context, r storage.Reader, look func(l *reading) error) error {
+	var err error
+	for range 8 {
+		if err = ix.set.View(ctx, r); err == nil {
+			l := ix.reading(ctx, r)
+			err = cmp.Or(look(l), l.err)
+			ix.set.RUnlock()
+		}
+		if !errors.Is(err, storage.ErrNotFound) {
+			return err
 		}
 	}
-	fresh, err := ix.fresh(docs, gone)
+	if key, ok := errors.AsType[*storage.KeyError](err); ok {
+		return corrupt(key.Key, errShort)
+	}
+	return err
+}
+
+func (ix *Index) replace(l *reading, ids []string, docs []Doc) ([]storage.Op, error) {
+	ctx, r := l.ctx, l.r
+	gone := make(map[string]bool)
+	var list []string
+	if len(ids) > 0 {
+		known := ix.picture.find(l, ids)
+		for _, id := range ids {
+			if _, ok := known[id]; ok && !gone[id] {
+				gone[id] = true
+				list = append(list, id)
+			}
+		}
+	}
+	touched := ix.picture.touched(l, list)
+	fresh, err := ix.fresh(l, docs, gone)
 	if err != nil || len(gone)+len(fresh) == 0 {
 		return nil, err
 	}
@@ -241,7 +320,7 @@ func (ix *Index) replace(ctx context.Context, r storage.Reader, ids []string, do
 	var rest []string
 	for _, key := range slices.Sorted(maps.Keys(ix.set.Parts)) {
 		level := levels.Level(key)
-		if !slices.ContainsFunc(ix.set.Parts[key], func(n uint32) bool { return touched[n] }) {
+		if !ix.set.Parts[key].has(touched) {
 			if many && level == 0 {
 				rest = append(rest, key)
 			}
@@ -251,7 +330,7 @@ func (ix *Index) replace(ctx context.Context, r storage.Reader, ids []string, do
 		if err != nil {
 			return nil, err
 		}
-		ops = append(ops, storage.Remove(key))
+		ops = ix.remove(ops, key)
 		if level == 0 {
 			small = append(small, parts[0])
 			continue
@@ -263,7 +342,7 @@ func (ix *Index) replace(ctx context.Context, r storage.Reader, ids []string, do
 		return nil, err
 	}
 	for _, key := range rest[:len(more)] {
-		ops = append(ops, storage.Remove(key))
+		ops = ix.remove(ops, key)
 	}
 	small = append(small, more...)
 	s := newSegment(ix.analysis, fresh)
@@ -275,21 +354,22 @@ func (ix *Index) replace(ctx context.Context, r storage.Reader, ids []string, do
 
 // Has tells whether the index has a document.
 func (ix *Index) Has(ctx context.Context, r storage.Reader, id string) (bool, error) {
-	if err := ix.set.View(ctx, r); err != nil {
-		return false, err
-	}
-	defer ix.set.RUnlock()
-	_, ok := ix.picture.byID[id]
-	return ok, nil
+	var has bool
+	err := ix.view(ctx, r, func(l *reading) error {
+		_, has = ix.picture.find(l, []string{id})[id]
+		return nil
+	})
+	return has, err
 }
 
 // IDs returns the IDs of all documents, in no order.
 func (ix *Index) IDs(ctx context.Context, r storage.Reader) ([]string, error) {
-	if err := ix.set.View(ctx, r); err != nil {
-		return nil, err
-	}
-	defer ix.set.RUnlock()
-	return slices.Collect(maps.Keys(ix.picture.byID)), nil
+	var list []string
+	err := ix.view(ctx, r, func(l *reading) error {
+		list = ix.picture.ids(l)
+		return nil
+	})
+	return list, err
 }
 
 // maxMerged is how many bytes of segments become one: half of what a batch
@@ -305,12 +385,12 @@ func readSegments(ctx context.Context, r storage.Reader, keys []string, limit in
 		if err != nil {
 			return nil, fmt.Errorf("read index: %w", err)
 		}
-		if size += len(value); size > limit && len(list) > 0 {
-			break
-		}
-		s, err := decodeSegment(value)
+		s, takes, err := readSegment(ctx, r, key, value)
 		if err != nil {
 			return nil, corrupt(key, err)
+		}
+		if size += takes; size > limit && len(list) > 0 {
+			break
 		}
 		list = append(list, s)
 	}

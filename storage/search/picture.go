@@ -1,37 +1,55 @@
 package search
 
 import (
-	"cmp"
 	"math"
+	"slices"
 	"time"
 )
 
-// picture is the postings of an index as queries want them: documents are
+// picture is what is held of an index, as queries want it: documents are
 // numbers in the order in which they came, and what is known of them stands in
 // slices by number. A document that is gone keeps its number until the picture
 // is made anew.
+//
+// Of the segments of levels 0 and 1, of which there are few, it has everything. Of
+// those of level 2 it has 25 bytes a document, and the rest is read for queries.
 type picture struct {
-	byID     map[string]uint32
-	ids      []string
-	sums     []uint32
 	refs     []uint16 // in how many segments; 0: gone
-	labels   [entryLabels][]uint32
-	times    []int64 // milliseconds since 1970
-	dates    []date
-	lengths  []uint8 // in terms, 255 at most
+	sessions []uint32 // number of the name
+	kinds    []uint32 // number of the other labels
+	times    []int64  // milliseconds since 1970
+	lengths  []uint8  // in terms, 255 at most
 	flags    []uint8
-	previous []int32 // of the same session, or -1
-	next     []int32
+	before   map[uint32]int32 // the neighbour before, where that is not the number before; see previous
+	after    map[uint32]int32
 
-	names    names               // what labels refer to
-	sessions []session           // by the number of their name
+	names    names                     // what labels refer to
+	kind     [][entryLabels - 1]uint32 // labels by number, without the session
+	kindOf   map[[entryLabels - 1]uint32]uint32
+	session  []session           // by the number of their name
 	speakers map[uint32][]string // the words of their names, by the number of the name
+
+	young    map[uint32]docName // of documents in no sealed segment
+	byID     map[string]uint32  // the same
 	terms    map[string]uint32
-	postings [][]uint32 // by term: number<<8 | count, ascending
+	postings [][]uint32 // by term: number<<8 | count, ascending; of young documents
+
+	sealed []*sealed          // by base
+	kept   map[string]*sealed // by key: those of the picture before
+	twins  bool               // a document is in a sealed segment and elsewhere
+	made   bool               // what is loaded is a change
+	stale  bool               // has to be made anew
 
 	live   int
 	whole  int   // sessions that have documents
 	length int64 // of those that live, in terms
+	gone   int   // young documents that are gone
+}
+
+// docName is what tells a document from others.
+type docName struct {
+	id  string
+	sum uint32
 }
 
 // session is a session with documents.
@@ -59,29 +77,71 @@ func (n *names) number(text string) uint32 {
 	return i
 }
 
-func newPicture() *picture {
-	return &picture{
-		byID:  make(map[string]uint32),
-		names: names{of: make(map[string]uint32)},
-		terms: make(map[string]uint32),
-
+// newPicture returns an empty picture, which takes from another the blocks that are
+// held, if there is one.
+func newPicture(old *picture) *picture {
+	p := &picture{
+		names:    names{of: make(map[string]uint32)},
+		kindOf:   make(map[[entryLabels - 1]uint32]uint32),
 		speakers: make(map[uint32][]string),
+		young:    make(map[uint32]docName),
+		byID:     make(map[string]uint32),
+		terms:    make(map[string]uint32),
+		before:   make(map[uint32]int32),
+		after:    make(map[uint32]int32),
 	}
+	if old != nil {
+		p.grow(old.live + 1024)
+		p.kept = make(map[string]*sealed)
+		for _, s := range old.sealed {
+			p.kept[s.key] = s
+		}
+	}
+	return p
 }
 
-// load adds the documents of a segment and returns their numbers.
-func (p *picture) load(s *segment) []uint32 {
+// part is what a segment gave a picture.
+type part struct {
+	numbers []uint32 // of documents of one that is not sealed
+	sealed  *sealed
+}
+
+// small reports whether a sealed segment is merged with others of its level. One of
+// an older program, which is not sealed, is so as well.
+func (s *part) small() bool { return s.sealed == nil || s.sealed.bytes < sealBytes }
+
+// has reports whether a segment has one of some documents.
+func (s *part) has(numbers map[uint32]bool) bool {
+	if s.sealed == nil {
+		return slices.ContainsFunc(s.numbers, func(n uint32) bool { return numbers[n] })
+	}
+	for n := range numbers {
+		if n-s.sealed.base < uint32(len(s.sealed.hashes)) {
+			return true
+		}
+	}
+	return false
+}
+
+// load adds the documents of a segment.
+func (p *picture) load(l *reading, s *segment) *part {
 	numbers := make([]uint32, len(s.docs))
 	fresh := make([]bool, len(s.docs))
+	in := p.inSealed(l, s.docs)
 	for i := range s.docs {
 		e := &s.docs[i]
 		n, ok := p.byID[e.id]
-		if ok && p.sums[n] != e.sum {
-			p.remove(n) // an older document of that name
-			ok = false
+		same := ok && p.young[n].sum == e.sum
+		for _, o := range in[e.id] {
+			if !ok && p.refs[o.number] > 0 {
+				n, ok, same = o.number, true, o.sum == e.sum
+			}
 		}
-		if !ok {
-			n = p.add(e)
+		if ok && !same {
+			p.remove(n) // an older document of that name
+		}
+		if !same {
+			n = p.add(l, e)
 			fresh[i] = true
 		}
 		p.refs[n]++
@@ -102,74 +162,114 @@ func (p *picture) load(s *segment) []uint32 {
 		}
 		p.postings[at] = list
 	}
-	return numbers
+	return &part{numbers: numbers}
 }
 
-func (p *picture) add(e *entry) uint32 {
-	n := uint32(len(p.ids))
+func (p *picture) add(l *reading, e *entry) uint32 {
+	var labels [entryLabels]uint32
+	for i, text := range e.labels {
+		labels[i] = p.names.number(text)
+	}
+	n := p.row(labels, e.time, e.length, e.flags)
 	p.byID[e.id] = n
-	p.ids = append(p.ids, e.id)
-	p.sums = append(p.sums, e.sum)
-	p.refs = append(p.refs, 0)
-	for l, text := range e.labels {
-		p.labels[l] = append(p.labels[l], p.names.number(text))
-	}
-	if who := p.labels[labelSpeaker][n]; p.speakers[who] == nil {
-		if list := nameWords(e.labels[labelSpeaker]); len(list) > 0 {
-			p.speakers[who] = list
-		}
-	}
-	for len(p.sessions) < len(p.names.text) {
-		p.sessions = append(p.sessions, session{last: -1})
-	}
-	p.times = append(p.times, e.time)
-	d := date(0)
-	if e.flags&flagTimed != 0 {
-		d = dateOf(time.UnixMilli(e.time))
-	}
-	p.dates = append(p.dates, d)
-	p.lengths = append(p.lengths, uint8(min(e.length, math.MaxUint8)))
-	p.flags = append(p.flags, e.flags)
-	p.previous = append(p.previous, -1)
-	p.next = append(p.next, -1)
+	p.young[n] = docName{e.id, e.sum}
 	p.live++
 	p.length += int64(p.lengths[n])
-	if e.labels[labelSession] != "" {
-		p.link(n)
-	}
+	p.link(l, n, n)
 	return n
 }
 
-// link gives a document its place in its session.
-func (p *picture) link(n uint32) {
-	s := &p.sessions[p.labels[labelSession][n]]
-	if s.docs++; s.docs == 1 {
-		p.whole++
+// row gives a document a number, and notes what is known of it.
+func (p *picture) row(labels [entryLabels]uint32, at int64, length int, flags uint8) uint32 {
+	n := uint32(len(p.refs))
+	if who := labels[labelSpeaker]; p.speakers[who] == nil {
+		if list := nameWords(p.names.text[who]); len(list) > 0 {
+			p.speakers[who] = list
+		}
 	}
-	s.length += int(p.lengths[n])
-	after, before := s.last, int32(-1)
-	for after >= 0 && p.order(uint32(after), n) > 0 {
-		after, before = p.previous[after], after
+	for len(p.session) < len(p.names.text) {
+		p.session = append(p.session, session{last: -1})
 	}
-	p.previous[n], p.next[n] = after, before
-	if after >= 0 {
-		p.next[after] = int32(n)
+	kind := [entryLabels - 1]uint32(labels[1:])
+	k, ok := p.kindOf[kind]
+	if !ok {
+		k = uint32(len(p.kind))
+		p.kindOf[kind] = k
+		p.kind = append(p.kind, kind)
 	}
-	if before >= 0 {
-		p.previous[before] = int32(n)
-	} else {
-		s.last = int32(n)
-	}
+	p.refs = append(p.refs, 0)
+	p.sessions = append(p.sessions, labels[labelSession])
+	p.kinds = append(p.kinds, k)
+	p.times = append(p.times, at)
+	p.lengths = append(p.lengths, uint8(min(length, math.MaxUint8)))
+	p.flags = append(p.flags, flags&storedFlags|flagFirst|flagLast)
+	return n
 }
 
-// order compares the places of two documents of a session.
-func (p *picture) order(a, b uint32) int {
-	return cmp.Or(cmp.Compare(p.times[a], p.times[b]), cmp.Compare(p.ids[a], p.ids[b]))
+// label returns the number of a label of a document.
+func (p *picture) label(label int, n uint32) uint32 {
+	if label == labelSession {
+		return p.sessions[n]
+	}
+	return p.kind[p.kinds[n]][label-1]
+}
+
+// seal adds the documents of a sealed segment. One that comes later has documents
+// that were in others, which are going, and few remain: the picture is made anew.
+func (p *picture) seal(l *reading, h *header) *part {
+	sealed := h.sealed // and not the rest of the record with it
+	s := &sealed
+	s.base = uint32(len(p.refs))
+	if kept := p.kept[s.key]; kept != nil {
+		s.blocks = kept.blocks
+	}
+	p.grow(h.docs)
+	labels := make([]uint32, len(h.labels))
+	for i, text := range h.labels {
+		labels[i] = p.names.number(text)
+	}
+	for d := range h.rows.rows(h.docs, len(h.labels)) {
+		var of [entryLabels]uint32
+		for i, at := range d.labels {
+			of[i] = labels[at]
+		}
+		p.refs[p.row(of, d.time, d.length, d.flags)] = 1
+	}
+	p.dropTwins(l, s)
+	p.sealed = append(p.sealed, s)
+	for i := 0; i < h.docs; {
+		first := i
+		for i++; i < h.docs && p.refs[s.base+uint32(first)] > 0 && p.refs[s.base+uint32(i)] > 0 && p.sessions[s.base+uint32(i)] == p.sessions[s.base+uint32(first)]; i++ {
+		}
+		if from := s.base + uint32(first); p.refs[from] > 0 {
+			p.link(l, from, s.base+uint32(i-1))
+		}
+	}
+	for n := s.base; n < uint32(len(p.refs)); n++ {
+		if p.refs[n] > 0 {
+			p.live++
+			p.length += int64(p.lengths[n])
+		}
+	}
+	return &part{sealed: s}
+}
+
+// grow makes room for so many documents.
+func (p *picture) grow(n int) {
+	p.refs = slices.Grow(p.refs, n)
+	p.sessions = slices.Grow(p.sessions, n)
+	p.kinds = slices.Grow(p.kinds, n)
+	p.times = slices.Grow(p.times, n)
+	p.lengths = slices.Grow(p.lengths, n)
+	p.flags = slices.Grow(p.flags, n)
 }
 
 // release gives back the references of a segment to documents.
-func (p *picture) release(numbers []uint32) {
-	for _, n := range numbers {
+func (p *picture) release(s *part) {
+	if p.stale = p.stale || p.twins || s.sealed != nil; p.stale {
+		return
+	}
+	for _, n := range s.numbers {
 		if p.refs[n] == 0 {
 			continue // replaced by another of the same ID
 		}
@@ -184,30 +284,86 @@ func (p *picture) release(numbers []uint32) {
 // anew, and count in the frequencies of its terms.
 func (p *picture) remove(n uint32) {
 	p.refs[n] = 0
-	delete(p.byID, p.ids[n])
+	if name, ok := p.young[n]; ok {
+		delete(p.byID, name.id)
+		delete(p.young, n)
+		p.gone++
+	}
 	p.live--
 	p.length -= int64(p.lengths[n])
-	if p.names.text[p.labels[labelSession][n]] == "" {
+	if p.names.text[p.sessions[n]] == "" {
 		return
 	}
-	s := &p.sessions[p.labels[labelSession][n]]
+	s := &p.session[p.sessions[n]]
 	if s.docs--; s.docs == 0 {
 		p.whole--
 	}
 	s.length -= int(p.lengths[n])
-	after, before := p.previous[n], p.next[n]
-	if after >= 0 {
-		p.next[after] = before
-	}
-	if before >= 0 {
-		p.previous[before] = after
-	} else {
+	after, before := p.previous(n), p.next(n)
+	p.join(after, before)
+	if before < 0 {
 		s.last = after
 	}
 }
 
-// wasteful tells whether so much of the picture is gone that it should be made
-// anew.
-func (p *picture) wasteful() bool {
-	return len(p.ids)-p.live > 256+p.live/2
+// ready ends a change, and reports whether the picture may stay. So much of it may
+// be gone that it should be made anew.
+func (p *picture) ready() bool {
+	p.kept, p.made = nil, true
+	return !p.stale && p.gone <= 256+len(p.young)/2
+}
+
+// dated calls f with the day of each document.
+func (p *picture) dated(f func(n uint32, d date)) {
+	const day = 24 * 60 * 60 * 1000
+	var last int64 = math.MinInt64
+	var d date
+	for n, at := range p.times {
+		switch {
+		case p.flags[n]&flagTimed == 0:
+			f(uint32(n), 0)
+			continue
+		case last == math.MinInt64 || at < last || at >= last+day:
+			d = dateOf(time.UnixMilli(at))
+			if last = at - at%day; at < last {
+				last -= day
+			}
+		}
+		f(uint32(n), d)
+	}
+}
+
+// list is the postings of a term.
+type list struct {
+	n     int
+	young []uint32 // number<<8 | count
+	old   []stretch
+}
+
+// stretch is postings in a sealed segment.
+type stretch struct {
+	of       *sealed
+	postings []byte
+}
+
+func (p *picture) list(l *reading, term string) list {
+	var found list
+	if at, ok := p.terms[term]; ok {
+		found.young = p.postings[at]
+		found.n = len(found.young)
+	}
+	if len(p.sealed) == 0 {
+		return found
+	}
+	h := termHash(term)
+	for _, s := range p.sealed {
+		if !s.may(h) {
+			continue
+		}
+		if n, postings := s.list(l, term); n > 0 {
+			found.n += n
+			found.old = append(found.old, stretch{s, postings})
+		}
+	}
+	return found
 }

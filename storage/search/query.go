@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -41,8 +42,12 @@ type Filter struct {
 	Sessions, Speakers, Types, Layers, Scopes []string
 	From, To                                  time.Time // From ≤ time < To; zero is open
 	// Exclude tells documents that are not wanted by ID, such as those that are
-	// in the prompt already. Their words still count for their neighbours.
+	// in the prompt already. Their words still count for their neighbours. It may
+	// be asked of a document more than once.
 	Exclude func(id string) bool
+	// ExcludeFrom is the time of the oldest document that Exclude may exclude, if it
+	// is known: of those before it Exclude is not asked, nor their ID read.
+	ExcludeFrom time.Time
 }
 
 // Hit is a document that was found.
@@ -99,11 +104,14 @@ func (ix *Index) Search(ctx context.Context, r storage.Reader, q Query) (Result,
 	if q.Rank != nil {
 		want = max(want, ranked)
 	}
-	if err := ix.set.View(ctx, r); err != nil {
+	var found []found
+	var res Result
+	if err := ix.view(ctx, r, func(l *reading) error {
+		found, res = ix.find(l, &q, want)
+		return nil
+	}); err != nil {
 		return Result{}, err
 	}
-	found, res := ix.find(&q, want)
-	ix.set.RUnlock()
 	texts := shelf{r: r, bundled: ix.bundled}
 	for _, f := range found {
 		h := Hit{Score: f.score, Parts: f.parts}
@@ -165,7 +173,7 @@ func (f *Filter) narrows() bool {
 }
 
 // admits returns a test of documents by number, nil if all pass.
-func (f *Filter) admits(p *picture) func(n uint32) bool {
+func (f *Filter) admits(l *reading, p *picture) func(n uint32) bool {
 	var tests []func(n uint32) bool
 	for label, texts := range [entryLabels][]string{f.Sessions, f.Speakers, f.Types, f.Layers, f.Scopes} {
 		if len(texts) == 0 {
@@ -177,7 +185,7 @@ func (f *Filter) admits(p *picture) func(n uint32) bool {
 				wanted[n] = true
 			}
 		}
-		tests = append(tests, func(n uint32) bool { return wanted[p.labels[label][n]] })
+		tests = append(tests, func(n uint32) bool { return wanted[p.label(label, n)] })
 	}
 	if from := f.From; !from.IsZero() {
 		tests = append(tests, func(n uint32) bool { return p.flags[n]&flagTimed != 0 && p.times[n] >= from.UnixMilli() })
@@ -186,7 +194,11 @@ func (f *Filter) admits(p *picture) func(n uint32) bool {
 		tests = append(tests, func(n uint32) bool { return p.flags[n]&flagTimed != 0 && p.times[n] < to.UnixMilli() })
 	}
 	if f.Exclude != nil {
-		tests = append(tests, func(n uint32) bool { return !f.Exclude(p.ids[n]) })
+		from := int64(math.MinInt64)
+		if !f.ExcludeFrom.IsZero() {
+			from = f.ExcludeFrom.UnixMilli()
+		}
+		tests = append(tests, func(n uint32) bool { return p.times[n] < from || !f.Exclude(p.id(l, n)) })
 	}
 	if len(tests) == 0 {
 		return nil

@@ -9,6 +9,7 @@ import (
 type question struct {
 	terms    []string // each once, 32 at most
 	joined   []string // more terms, which are not asked for but help
+	lists    []list   // of the terms, and then of joined
 	speakers []uint32 // that it names, by the number of their name
 	dates    []dateWord
 	when     bool // asks for a time
@@ -27,7 +28,7 @@ const maxTerms = 32
 // ask takes a query apart. The words of a speaker's name are no terms, unless
 // nothing else is left; those of a date help, as what a text says, but are not
 // missed there.
-func (ix *Index) ask(text string) question {
+func (ix *Index) ask(l *reading, text string) question {
 	var q question
 	list := slices.Collect(words(text))
 	q.when = asksWhen(list)
@@ -44,10 +45,14 @@ func (ix *Index) ask(text string) question {
 			q.terms, q.speakers = ix.terms(list, make([]bool, len(list)), false), nil
 		}
 	}
-	q.joined = ix.compounds(list, q.terms)
+	for _, t := range q.terms {
+		q.lists = append(q.lists, ix.picture.list(l, t))
+	}
+	ix.compounds(l, list, &q)
 	for i, w := range list {
 		if t := ix.analysis.term(w.text); dated[i] && !slices.Contains(q.terms, t) && !slices.Contains(q.joined, t) {
 			q.joined = append(q.joined, t)
+			q.lists = append(q.lists, ix.picture.list(l, t))
 		}
 	}
 	return q
@@ -70,17 +75,19 @@ func (ix *Index) terms(list []word, done []bool, lean bool) []string {
 	return terms
 }
 
-// compounds returns the terms that the index has for two neighbours of a query
+// compounds adds to a question the terms that the index has for two neighbours of it
 // as one word: "road trip" finds "roadtrip".
-func (ix *Index) compounds(list []word, terms []string) []string {
-	var joined []string
-	for i := range len(list) - 1 {
+func (ix *Index) compounds(l *reading, list []word, q *question) {
+	for i := 0; i < len(list)-1 && len(q.joined) < maxTerms; i++ {
 		t := ix.analysis.rareTerm(list[i].text + list[i+1].text)
-		if ix.picture.list(t) != nil && !slices.Contains(terms, t) && !slices.Contains(joined, t) && len(joined) < maxTerms {
-			joined = append(joined, t)
+		if slices.Contains(q.terms, t) || slices.Contains(q.joined, t) {
+			continue
+		}
+		if found := ix.picture.list(l, t); found.n > 0 {
+			q.joined = append(q.joined, t)
+			q.lists = append(q.lists, found)
 		}
 	}
-	return joined
 }
 
 // speakersIn returns the speakers whom a query names by their first or full

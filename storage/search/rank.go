@@ -3,6 +3,7 @@ package search
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -63,79 +64,26 @@ type found struct {
 	before, after []string // ids of neighbours
 }
 
-// scratch is what a search works in. Between searches all scores are zero.
-type scratch struct {
-	words    []float32 // by number: the score of its words
-	touched  []uint32
-	dates    []float32   // by number; nil unless the query names a date
-	sessions []float32   // by session
-	counts   []uint32    // by session: of the term at hand
-	visited  []uint32    // sessions that have a score
-	seen     []uint32    // sessions that have the term at hand
-	list     []candidate // best first
-	marks    []uint32    // by number: the search that considered it
-	search   uint32
-}
-
-// candidate is a document that may be what is wanted.
-type candidate struct {
-	score  float64
-	number uint32
-}
-
-func (ix *Index) take() *scratch {
-	s, _ := ix.scratch.Get().(*scratch)
-	if s == nil {
-		s = new(scratch)
-	}
-	if n := len(ix.picture.ids); len(s.words) < n {
-		s.words = make([]float32, n+n/4)
-	}
-	if len(s.marks) < len(s.words) {
-		s.marks, s.search = make([]uint32, len(s.words)), 0
-	}
-	if s.search++; s.search == 0 { // after four thousand million searches
-		clear(s.marks)
-		s.search = 1
-	}
-	if n := len(ix.picture.sessions); len(s.sessions) < n {
-		s.sessions = make([]float32, n+n/4)
-		s.counts = make([]uint32, n+n/4)
-	}
-	return s
-}
-
-func (ix *Index) give(s *scratch) {
-	for _, n := range s.touched {
-		s.words[n] = 0
-	}
-	for _, n := range s.visited {
-		s.sessions[n] = 0
-	}
-	s.touched, s.visited, s.list, s.dates = s.touched[:0], s.visited[:0], s.list[:0], nil
-	ix.scratch.Put(s)
-}
-
 // wide is how many documents, by their words, a search looks at closely at
 // least. Of more the others can come in as neighbours only.
 const wide = 1000
 
 // find returns at most want documents, best first, and what there is to say if
 // there are none. Under the index's lock.
-func (ix *Index) find(q *Query, want int) ([]found, Result) {
+func (ix *Index) find(l *reading, q *Query, want int) ([]found, Result) {
 	p, rk := ix.picture, &ix.ranking
 	if p.live == 0 {
 		return nil, Result{Note: "the index is empty"}
 	}
-	ask := ix.ask(q.Text)
-	ask.similar = p.similar(q.Similar)
+	ask := ix.ask(l, q.Text)
+	ask.similar = p.similar(l, q.Similar)
 	if len(ask.terms)+len(ask.dates)+len(ask.similar) == 0 {
 		return nil, Result{Note: "the query has no words to search for"}
 	}
 	s := ix.take()
 	defer ix.give(s)
 	ix.score(s, &ask)
-	res := Result{Evidence: ix.collect(s, &ask, q, want)}
+	res := Result{Evidence: ix.collect(l, s, &ask, q, want)}
 	if len(s.list) == 0 {
 		res.Note = "nothing shares a word with the query"
 		return nil, res
@@ -155,25 +103,29 @@ func (ix *Index) find(q *Query, want int) ([]found, Result) {
 	for i := range list {
 		f := &list[i]
 		f.number, f.score = s.list[i].number, s.list[i].score
-		f.id, f.parts = p.ids[f.number], ix.parts(s, &ask, f.number)
-		for n, k := p.previous[f.number], 0; n >= 0 && k < q.Around; n, k = p.previous[n], k+1 {
-			f.before = append(f.before, p.ids[n])
+		f.id, f.parts = p.id(l, f.number), ix.parts(s, &ask, f.number)
+		for n, k := p.previous(f.number), 0; n >= 0 && k < q.Around; n, k = p.previous(uint32(n)), k+1 {
+			f.before = append(f.before, p.id(l, uint32(n)))
 		}
 		slices.Reverse(f.before)
-		for n, k := p.next[f.number], 0; n >= 0 && k < q.Around; n, k = p.next[n], k+1 {
-			f.after = append(f.after, p.ids[n])
+		for n, k := p.next(f.number), 0; n >= 0 && k < q.Around; n, k = p.next(uint32(n)), k+1 {
+			f.after = append(f.after, p.id(l, uint32(n)))
 		}
 	}
 	return list, res
 }
 
 // similar returns the cosines that are above 0, of documents that are there.
-func (p *picture) similar(cosines map[string]float64) map[uint32]similar {
+func (p *picture) similar(l *reading, cosines map[string]float64) map[uint32]similar {
+	if len(cosines) == 0 {
+		return nil
+	}
 	all := make(map[uint32]similar, len(cosines))
 	lowest, highest := math.Inf(1), 0.0
+	known := p.find(l, slices.Collect(maps.Keys(cosines)))
 	for id, c := range cosines {
-		if n, ok := p.byID[id]; ok && c > 0 {
-			all[n] = similar{cosine: c}
+		if o, ok := known[id]; ok && c > 0 {
+			all[o.number] = similar{cosine: c}
 			lowest, highest = min(lowest, c), max(highest, c)
 		}
 	}
@@ -191,16 +143,20 @@ func (p *picture) similar(cosines map[string]float64) map[uint32]similar {
 func (ix *Index) score(s *scratch, ask *question) {
 	p, rk := ix.picture, &ix.ranking
 	all := 0.0
-	for _, term := range ask.terms {
-		all += ix.idf(len(p.list(term)))
+	for i := range ask.terms {
+		all += ix.idf(ask.lists[i].n)
 	}
 	dated := make([]int, len(ask.dates))
-	for i, w := range ask.dates {
-		for _, d := range p.dates {
-			if w.match(d) {
-				dated[i]++
+	if len(dated) > 0 {
+		p.dated(func(_ uint32, d date) {
+			for i, w := range ask.dates {
+				if w.match(d) {
+					dated[i]++
+				}
 			}
-		}
+		})
+	}
+	for i := range ask.dates {
 		if dated[i] > 0 {
 			all += ix.idf(dated[i])
 		}
@@ -211,26 +167,22 @@ func (ix *Index) score(s *scratch, ask *question) {
 	for i := range discount {
 		discount[i] = float32(rk.K1 * (1 - rk.B + rk.B*float64(i)/average))
 	}
-	sessionsOf := p.labels[labelSession]
-	for _, term := range slices.Concat(ask.terms, ask.joined) {
-		list := p.list(term)
-		gain := float32(ix.idf(len(list)) * (rk.K1 + 1) / all)
-		for _, o := range list {
+	for i := range ask.lists {
+		list := &ask.lists[i]
+		gain := float32(ix.idf(list.n) * (rk.K1 + 1) / all)
+		for _, part := range list.old {
+			s.addStretch(p, part, gain, &discount)
+		}
+		for _, o := range list.young {
 			n, count := o>>8, float32(o&0xff)
 			if p.refs[n] == 0 {
 				continue
 			}
 			if s.words[n] == 0 {
-				s.touched = append(s.touched, n)
+				s.touch(n)
 			}
 			s.words[n] += gain * count / (count + discount[p.lengths[n]])
-			if rk.Session > 0 {
-				at := sessionsOf[n]
-				if s.counts[at] == 0 {
-					s.seen = append(s.seen, at)
-				}
-				s.counts[at] += o & 0xff
-			}
+			s.count(p.sessions[n], o&0xff)
 		}
 		ix.scoreSessions(s, gain)
 	}
@@ -239,19 +191,19 @@ func (ix *Index) score(s *scratch, ask *question) {
 			continue
 		}
 		if s.dates == nil {
-			s.dates = make([]float32, len(p.ids))
+			s.dates = make([]float32, len(p.refs))
 		}
 		gain := float32(ix.idf(dated[i]) / all)
-		for n, d := range p.dates {
+		p.dated(func(n uint32, d date) {
 			if w.match(d) {
 				s.dates[n] += gain
 			}
-		}
+		})
 	}
-	if s.dates != nil && len(s.touched) == 0 {
+	if s.dates != nil && s.scored == 0 {
 		for n, d := range s.dates {
 			if d > 0 {
-				s.touched = append(s.touched, uint32(n))
+				s.touch(uint32(n))
 			}
 		}
 	}
@@ -264,13 +216,13 @@ func (ix *Index) scoreSessions(s *scratch, gain float32) {
 	for _, at := range s.seen {
 		count := float64(s.counts[at])
 		s.counts[at] = 0
-		if p.names.text[at] == "" {
+		if rk.Session == 0 || p.names.text[at] == "" {
 			continue
 		}
 		if s.sessions[at] == 0 {
 			s.visited = append(s.visited, at)
 		}
-		discount := rk.K1 * (1 - rk.B + rk.B*float64(p.sessions[at].length)/average)
+		discount := rk.K1 * (1 - rk.B + rk.B*float64(p.session[at].length)/average)
 		s.sessions[at] += gain * float32(count/(count+discount))
 	}
 	s.seen = s.seen[:0]
@@ -281,32 +233,23 @@ func (ix *Index) idf(n int) float64 {
 	return math.Log(1 + (max(float64(ix.picture.live-n), 0)+0.5)/(float64(n)+0.5))
 }
 
-// list returns the postings of a term.
-func (p *picture) list(term string) []uint32 {
-	at, ok := p.terms[term]
-	if !ok {
-		return nil
-	}
-	return p.postings[at]
-}
-
 // collect lists the best of the documents that may be what is wanted: those
 // with words of the query, and their neighbours, and those of the best sessions,
 // the newest of them if there are many. It returns the most evidence
 // that there is for one.
-func (ix *Index) collect(s *scratch, ask *question, q *Query, want int) (evidence float64) {
+func (ix *Index) collect(l *reading, s *scratch, ask *question, q *Query, want int) (evidence float64) {
 	p, rk := ix.picture, &ix.ranking
-	admits := q.Filter.admits(p)
+	admits := q.Filter.admits(l, p)
 	least := s.least()
 	if q.Filter.narrows() {
 		least = 0
 	}
 	best := 0.0 // without cosines
 	consider := func(n uint32) {
-		if s.marks[n] == s.search || p.refs[n] == 0 {
+		if s.marks.has(n) || p.refs[n] == 0 {
 			return
 		}
-		s.marks[n] = s.search
+		s.marks.add(n)
 		if admits != nil && !admits(n) {
 			return
 		}
@@ -315,18 +258,18 @@ func (ix *Index) collect(s *scratch, ask *question, q *Query, want int) (evidenc
 		evidence = max(evidence, score-parts.Speaker-parts.When)
 		best = max(best, score)
 		if _, ok := ask.similar[n]; !ok {
-			s.offer(p, candidate{score, n}, want)
+			s.offer(l, p, candidate{score, n}, want)
 		}
 	}
 	near := rk.Previous > 0 || rk.Next > 0
 	look := func(least float32) {
-		for _, n := range s.touched {
+		for n := range s.touched.all {
 			if s.words[n] < least {
 				continue
 			}
 			consider(n)
 			if near {
-				for _, m := range [...]int32{p.previous[n], p.next[n]} {
+				for _, m := range [...]int32{p.previous(n), p.next(n)} {
 					if m >= 0 {
 						consider(uint32(m))
 					}
@@ -339,7 +282,7 @@ func (ix *Index) collect(s *scratch, ask *question, q *Query, want int) (evidenc
 	}
 	room := wide
 	for _, at := range s.best() {
-		for n := p.sessions[at].last; n >= 0 && room > 0; n = p.previous[n] {
+		for n := p.session[at].last; n >= 0 && room > 0; n = p.previous(uint32(n)) {
 			consider(uint32(n))
 			room--
 		}
@@ -349,64 +292,10 @@ func (ix *Index) collect(s *scratch, ask *question, q *Query, want int) (evidenc
 		if p.refs[n] > 0 && (admits == nil || admits(n)) {
 			evidence = max(evidence, rk.Similar*c.cosine)
 			parts := ix.parts(s, ask, n)
-			s.offer(p, candidate{parts.sum(), n}, want)
+			s.offer(l, p, candidate{parts.sum(), n}, want)
 		}
 	}
 	return evidence
-}
-
-// best returns the sessions with the highest scores, the best first.
-func (s *scratch) best() []uint32 {
-	const most = 32
-	top := s.seen[:0]
-	for _, at := range s.visited {
-		score := s.sessions[at]
-		if len(top) == most && score <= s.sessions[top[most-1]] {
-			continue
-		}
-		i, _ := slices.BinarySearchFunc(top, score, func(b uint32, score float32) int { return cmp.Compare(score, s.sessions[b]) })
-		top = slices.Insert(top[:min(len(top), most-1)], i, at)
-	}
-	s.seen = top[:0]
-	return top
-}
-
-// offer puts a candidate in its place among the best, of equals the newest
-// first.
-func (s *scratch) offer(p *picture, c candidate, want int) {
-	if n := len(s.list); n == want && c.score < s.list[n-1].score {
-		return
-	}
-	at, _ := slices.BinarySearchFunc(s.list, c, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), p.order(b.number, a.number))
-	})
-	if at == want {
-		return
-	}
-	if len(s.list) == want {
-		s.list = s.list[:want-1]
-	}
-	s.list = slices.Insert(s.list, at, c)
-}
-
-// least returns the score of words from which a document is looked at closely.
-func (s *scratch) least() float32 {
-	if len(s.touched) <= 2*wide {
-		return 0
-	}
-	const bins = 512
-	const top = 3
-	var count [bins]int
-	for _, n := range s.touched {
-		count[min(int(s.words[n]*(bins/top)), bins-1)]++
-	}
-	sum := 0
-	for i := bins - 1; i >= 0; i-- {
-		if sum += count[i]; sum >= wide {
-			return float32(i) * top / bins
-		}
-	}
-	return 0
 }
 
 // parts returns what a document's score is made of.
@@ -418,10 +307,10 @@ func (ix *Index) parts(s *scratch, ask *question, n uint32) Parts {
 		}
 		return float64(s.words[n])
 	}
-	before, after := p.previous[n], p.next[n]
+	before, after := p.previous(n), p.next(n)
 	parts := Parts{
 		Words:      float64(s.words[n]),
-		Session:    rk.Session * float64(s.sessions[p.labels[labelSession][n]]),
+		Session:    rk.Session * float64(s.sessions[p.sessions[n]]),
 		Neighbours: rk.Previous*at(before) + rk.Next*at(after),
 	}
 	if before >= 0 && p.flags[before]&flagQuestion != 0 {
@@ -429,13 +318,13 @@ func (ix *Index) parts(s *scratch, ask *question, n uint32) Parts {
 	}
 	if rk.Far > 0 {
 		if before >= 0 {
-			parts.Far += rk.Far * at(p.previous[before])
+			parts.Far += rk.Far * at(p.previous(uint32(before)))
 		}
 		if after >= 0 {
-			parts.Far += rk.Far / 2 * at(p.next[after])
+			parts.Far += rk.Far / 2 * at(p.next(uint32(after)))
 		}
 	}
-	if slices.Contains(ask.speakers, p.labels[labelSpeaker][n]) {
+	if len(ask.speakers) > 0 && slices.Contains(ask.speakers, p.label(labelSpeaker, n)) {
 		parts.Speaker = rk.Speaker
 	}
 	if s.dates != nil {

@@ -305,7 +305,7 @@ func TestAppendIsSmall(t *testing.T) {
 		must(0, scope.Apply(t.Context(), list...))(t)
 		ops += len(list)
 		for _, op := range list {
-			if strings.HasPrefix(op.Key, "s/") {
+			if strings.HasPrefix(op.Key, "s/") || strings.HasPrefix(op.Key, "b/") {
 				bytes += len(op.Value)
 			}
 		}
@@ -441,8 +441,12 @@ func TestPack(t *testing.T) {
 
 // FuzzSegment takes any bytes for the records of an index.
 func FuzzSegment(f *testing.F) {
+	search.SealEarly(f)
 	ix := must(search.New(nil))(f)
 	scope := storage.Scope(mem.New(), "_search")
+	for _, d := range talk(100, 3) {
+		add(f, ix, scope, d)
+	}
 	add(f, ix, scope, chat()...)
 	for e, err := range scope.Scan(f.Context(), "", nil) {
 		must(0, err)(f)
@@ -450,9 +454,10 @@ func FuzzSegment(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		scope := storage.Scope(mem.New(), "_search")
-		for key, v := range map[string][]byte{"s/0/a": value, "d/t01": value, "head": value} {
-			must(0, scope.Apply(t.Context(), storage.Put(key, v)))(t)
+		for _, key := range []string{"s/0/a", "s/2/b", "b/b/0000", "b/b/0001", "d/t01", "head"} {
+			must(0, scope.Apply(t.Context(), storage.Put(key, value)))(t)
 		}
+		search.CheckBlock(value)
 		_, _ = must(search.New(nil))(t).Search(t.Context(), scope, search.Query{Text: "boat"})
 		for _, err := range search.Check(t.Context(), scope) {
 			must(0, err)(t)

@@ -3,14 +3,10 @@ package search
 import (
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/stratamem/strata/internal/pack"
-	"github.com/stratamem/strata/storage"
 )
 
 // segment is the postings of some documents.
@@ -45,6 +41,14 @@ const (
 	flagTime     = 1 << iota // says when something is
 	flagQuestion             // asks something
 	flagTimed                // has a time
+
+	storedFlags = flagTime | flagQuestion | flagTimed
+)
+
+// Flags that a picture adds.
+const (
+	flagFirst = 1 << 6 << iota // the number before is not the neighbour before
+	flagLast                   // the number after is not the neighbour after
 )
 
 // termList is the documents of a segment that have a term.
@@ -139,7 +143,7 @@ func merge(list []*segment, drop func(id string) bool) *segment {
 	return s
 }
 
-// level returns where a segment belongs by its size.
+// level returns where a segment belongs by the number of its documents.
 func (s *segment) level() int {
 	switch n := len(s.docs); {
 	case n < fanIn[0]:
@@ -147,7 +151,7 @@ func (s *segment) level() int {
 	case n < fanIn[0]*fanIn[1]:
 		return 1
 	}
-	return 2
+	return sealedLevel
 }
 
 // encode returns the record of a segment. Numbers are uvarints unless it is
@@ -167,10 +171,33 @@ func (s *segment) level() int {
 //	check      CRC-32 (Castagnoli) of all before, 4 bytes, little-endian
 func (s *segment) encode() []byte {
 	b := appendText([]byte{segmentFormat}, s.language)
-	places := make(map[string]int)
+	b, places := s.appendLabels(b)
+	b = binary.AppendUvarint(b, uint64(len(s.docs)))
+	before := &entry{}
+	for i := range s.docs {
+		e := &s.docs[i]
+		b = appendDifference(b, before.id, e.id)
+		b = binary.LittleEndian.AppendUint32(b, e.sum)
+		b = e.appendRest(b, places, before.time)
+		before = e
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.terms)))
+	term := ""
+	for _, t := range s.terms {
+		b = appendDifference(b, term, t.term)
+		term = t.term
+		b = appendPostings(binary.AppendUvarint(b, uint64(len(t.postings))), t.postings)
+	}
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// appendLabels adds the labels of all documents, and returns where each is among
+// them.
+func (s *segment) appendLabels(b []byte) (_ []byte, places map[string]int) {
+	places = make(map[string]int)
 	var labels []string
-	for _, e := range s.docs {
-		for _, l := range e.labels {
+	for i := range s.docs {
+		for _, l := range s.docs[i].labels {
 			if _, ok := places[l]; !ok {
 				places[l] = len(labels)
 				labels = append(labels, l)
@@ -181,37 +208,31 @@ func (s *segment) encode() []byte {
 	for _, l := range labels {
 		b = appendText(b, l)
 	}
-	b = binary.AppendUvarint(b, uint64(len(s.docs)))
-	before := entry{}
-	for _, e := range s.docs {
-		b = appendDifference(b, before.id, e.id)
-		b = binary.LittleEndian.AppendUint32(b, e.sum)
-		for _, l := range e.labels {
-			b = binary.AppendUvarint(b, uint64(places[l]))
-		}
-		b = binary.AppendVarint(b, e.time-before.time)
-		b = binary.AppendUvarint(b, uint64(e.length))
-		b = append(b, e.flags)
-		before = e
+	return b, places
+}
+
+// appendRest adds what a segment says of a document beside its name.
+func (e *entry) appendRest(b []byte, places map[string]int, before int64) []byte {
+	for _, l := range e.labels {
+		b = binary.AppendUvarint(b, uint64(places[l]))
 	}
-	b = binary.AppendUvarint(b, uint64(len(s.terms)))
-	term := ""
-	for _, t := range s.terms {
-		b = appendDifference(b, term, t.term)
-		term = t.term
-		b = binary.AppendUvarint(b, uint64(len(t.postings)))
-		last := uint32(0)
-		for _, p := range t.postings {
-			gap := uint64(p.doc-last) << 1
-			last = p.doc
-			if p.count == 1 {
-				b = binary.AppendUvarint(b, gap)
-			} else {
-				b = binary.AppendUvarint(binary.AppendUvarint(b, gap|1), uint64(p.count))
-			}
+	b = binary.AppendVarint(b, e.time-before)
+	b = binary.AppendUvarint(b, uint64(e.length))
+	return append(b, e.flags)
+}
+
+func appendPostings(b []byte, list []posting) []byte {
+	last := uint32(0)
+	for _, p := range list {
+		gap := uint64(p.doc-last) << 1
+		last = p.doc
+		if p.count == 1 {
+			b = binary.AppendUvarint(b, gap)
+		} else {
+			b = binary.AppendUvarint(binary.AppendUvarint(b, gap|1), uint64(p.count))
 		}
 	}
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return b
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -222,6 +243,15 @@ func appendDifference(b []byte, before, text string) []byte {
 		same++
 	}
 	return appendText(binary.AppendUvarint(b, uint64(same)), text[same:])
+}
+
+// texts reads texts that may be kept, and the segment not with them.
+func (r *reader) texts() []string {
+	list := make([]string, r.count())
+	for i := range list {
+		list[i] = strings.Clone(r.text())
+	}
+	return list
 }
 
 func (r *reader) difference(before string) string {
@@ -237,37 +267,18 @@ func (r *reader) difference(before string) string {
 	return before[:same] + rest
 }
 
-// decodeSegment reads a record. Postings are in order and refer to documents
-// that there are.
-func decodeSegment(stored []byte) (*segment, error) {
-	value, err := pack.Unpack(stored)
-	if err != nil {
-		return nil, errShort
-	}
-	n := len(value) - 4
-	if n < 1 {
-		return nil, errShort
-	}
-	if value[0] != segmentFormat {
-		return nil, &storage.FormatError{Reason: fmt.Sprintf("segment of an index has format %d", value[0]), Newer: value[0] > segmentFormat}
-	}
-	if binary.LittleEndian.Uint32(value[n:]) != crc32.Checksum(value[:n], castagnoli) {
-		return nil, errShort
-	}
-	r := &reader{data: string(value[1:n])}
+// decodeSegment reads a record of the first format. Postings are in order and refer
+// to documents that there are.
+func decodeSegment(record []byte) (*segment, error) {
+	r := &reader{data: string(record)}
 	s := &segment{language: r.text()}
-	labels := make([]string, r.count())
-	for i := range labels {
-		labels[i] = strings.Clone(r.text())
-	}
+	labels := r.texts()
 	s.docs = make([]entry, r.count())
 	before := entry{}
 	for i := range s.docs {
 		e := &s.docs[i]
 		e.id = r.difference(before.id)
-		if sum := r.take(4); r.err == nil {
-			e.sum = binary.LittleEndian.Uint32([]byte(sum))
-		}
+		e.sum = r.uint32()
 		for l := range e.labels {
 			if at := r.uvarint(); at < uint64(len(labels)) {
 				e.labels[l] = labels[at]

@@ -1,0 +1,194 @@
+package search
+
+import (
+	"slices"
+	"sort"
+)
+
+// dropTwins takes out those documents of a sealed segment, the newest one, that the
+// picture has: their segments have been merged into it and go now, or two writers
+// have merged at once.
+func (p *picture) dropTwins(l *reading, s *sealed) {
+	drop := func(i int) {
+		p.refs[s.base+uint32(i)] = 0
+		p.twins = true
+	}
+	if len(p.young) > 0 {
+		mask := newMask(len(p.young))
+		for id := range p.byID {
+			mask.add(hashOf(id))
+		}
+		for i, h := range s.hashes {
+			if !mask.has(h) {
+				continue
+			}
+			id, _ := s.name(l, i)
+			if _, ok := p.byID[id]; ok {
+				drop(i)
+			}
+		}
+	}
+	if len(p.sealed) == 0 {
+		return
+	}
+	mask := newMask(len(s.hashes))
+	of := make(map[uint32][]int, len(s.hashes))
+	for i, h := range s.hashes {
+		mask.add(h)
+		of[h] = append(of[h], i)
+	}
+	for _, o := range p.sealed {
+		for j, h := range o.hashes {
+			if !mask.has(h) || p.refs[o.base+uint32(j)] == 0 {
+				continue
+			}
+			for _, i := range of[h] {
+				a, _ := o.name(l, j)
+				if b, _ := s.name(l, i); a == b {
+					drop(i)
+				}
+			}
+		}
+	}
+}
+
+// mask tells of most hashes that are not among some that they are not.
+type mask struct {
+	bits []uint64
+	low  uint32
+}
+
+func newMask(n int) mask {
+	size := 64
+	for size < 8*n {
+		size *= 2
+	}
+	return mask{make([]uint64, size/64), uint32(size - 1)}
+}
+
+func (m mask) add(h uint32) { h &= m.low; m.bits[h/64] |= 1 << (h % 64) }
+
+func (m mask) has(h uint32) bool { h &= m.low; return m.bits[h/64]&(1<<(h%64)) != 0 }
+
+// placed is a document of a sealed segment.
+type placed struct {
+	number uint32
+	sum    uint32
+}
+
+// inSealed returns the places of documents in sealed segments, gone or not.
+func (p *picture) inSealed(l *reading, docs []entry) map[string][]placed {
+	if len(p.sealed) == 0 {
+		return nil
+	}
+	ids := make([]string, len(docs))
+	for i := range docs {
+		ids[i] = docs[i].id
+	}
+	return p.places(l, ids)
+}
+
+func (p *picture) places(l *reading, ids []string) map[string][]placed {
+	var found map[string][]placed
+	mask := newMask(max(len(ids), 128))
+	for _, id := range ids {
+		mask.add(hashOf(id))
+	}
+	var wanted map[uint32][]string
+	for _, s := range p.sealed {
+		for i, h := range s.hashes {
+			if !mask.has(h) {
+				continue
+			}
+			if wanted == nil {
+				wanted = make(map[uint32][]string, len(ids))
+				for _, id := range ids {
+					wanted[hashOf(id)] = append(wanted[hashOf(id)], id)
+				}
+			}
+			if list := wanted[h]; list != nil {
+				if id, sum := s.name(l, i); slices.Contains(list, id) {
+					if found == nil {
+						found = make(map[string][]placed)
+					}
+					found[id] = append(found[id], placed{s.base + uint32(i), sum})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// find returns the numbers and sums of those documents that there are.
+func (p *picture) find(l *reading, ids []string) map[string]placed {
+	found := make(map[string]placed)
+	for id, list := range p.places(l, ids) {
+		for _, o := range list {
+			if p.refs[o.number] > 0 {
+				found[id] = o
+			}
+		}
+	}
+	for _, id := range ids {
+		if n, ok := p.byID[id]; ok {
+			found[id] = placed{n, p.young[n].sum}
+		}
+	}
+	return found
+}
+
+// touched returns all numbers of documents.
+func (p *picture) touched(l *reading, ids []string) map[uint32]bool {
+	numbers := make(map[uint32]bool)
+	if len(ids) == 0 {
+		return numbers
+	}
+	for _, list := range p.places(l, ids) {
+		for _, o := range list {
+			numbers[o.number] = true
+		}
+	}
+	for _, id := range ids {
+		if n, ok := p.byID[id]; ok {
+			numbers[n] = true
+		}
+	}
+	return numbers
+}
+
+// ids returns those of all documents.
+func (p *picture) ids(l *reading) []string {
+	list := make([]string, 0, p.live)
+	for id := range p.byID {
+		list = append(list, id)
+	}
+	for _, s := range p.sealed {
+		n := s.base
+		for i := len(s.firsts); i < len(s.sums); i++ {
+			for c := l.block(s, i); c.next(); n++ {
+				if c.sum(); p.refs[n] > 0 {
+					list = append(list, string(c.text))
+				}
+			}
+		}
+	}
+	return list
+}
+
+// id returns that of a document.
+func (p *picture) id(l *reading, n uint32) string {
+	if s := p.sealedOf(n); s != nil {
+		id, _ := s.name(l, int(n-s.base))
+		return id
+	}
+	return p.young[n].id
+}
+
+// sealedOf returns the sealed segment that a document is of, if any.
+func (p *picture) sealedOf(n uint32) *sealed {
+	i := sort.Search(len(p.sealed), func(i int) bool { return p.sealed[i].base > n })
+	if i == 0 || n-p.sealed[i-1].base >= uint32(len(p.sealed[i-1].hashes)) {
+		return nil
+	}
+	return p.sealed[i-1]
+}
