@@ -30,7 +30,9 @@ func (w word) tellsTime() bool {
 }
 
 // isQuestion tells whether a text asks something.
-func isQuestion(text string) bool { return strings.ContainsAny(text, "?？") }
+func isQuestion(text string) bool {
+	return strings.IndexByte(text, '?') >= 0 || strings.Contains(text, "？")
+}
 
 // asksWhen tells whether a question asks for a time.
 func asksWhen(list []word) bool {
