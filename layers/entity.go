@@ -111,9 +111,13 @@ func (e *entity) store(ctx context.Context, in *memory.StoreInput[struct{}]) (me
 		return c, nil
 	}
 	keys := make([]string, len(found))
+	said, tidied := "", ""
 	for i := range found {
 		m := &found[i]
-		m.Name, m.Text = line(m.Name, 100), line(m.Text, maxMention)
+		if m.Text != said { // a sentence has several names
+			said, tidied = m.Text, line(m.Text, maxMention)
+		}
+		m.Name, m.Text = line(m.Name, 100), tidied
 		if keys[i] = items[m.Item]; keys[i] == "" {
 			keys[i] = timeKey(m.Time) + "-" + digest(in.Execution.ID(), m.Text)
 		}

@@ -312,7 +312,7 @@ func (x *nameIndex) find(ctx context.Context, r *memory.Records, words []string,
 	for name, c := range older {
 		if k := x.names[name]; k != nil {
 			c.asked |= asked[k]
-			c.in = slices.Clone(k.in)
+			c.in = k.in
 			delete(asked, k)
 			c.look(shown)
 		}
@@ -322,9 +322,13 @@ func (x *nameIndex) find(ctx context.Context, r *memory.Records, words []string,
 		if len(best) == limit && behind(words, k.last, best[limit-1]) {
 			continue
 		}
-		if c := (&card{asked: words, in: slices.Clone(k.in)}); c.look(shown) {
-			rank(c)
+		if c := (card{asked: words, in: k.in}); c.look(shown) {
+			kept := c
+			rank(&kept)
 		}
+	}
+	for _, c := range best {
+		c.in = slices.Clone(c.in) // which a change of the index changes
 	}
 	return best, nil
 }
