@@ -28,7 +28,7 @@ day is enough.`,
 			ctx := cmd.Context()
 			return writeKnowledge(ctx, "decay", db, func(s *soma.Store, _ storage.Adapter) error {
 				d, err := s.As(soma.Worker("decay")).ProcessDecay(ctx)
-				if printed := t.decayed(&d, asJSON); err == nil {
+				if printed := t.printDecayed(&d, asJSON); err == nil {
 					err = printed
 				}
 				return err
@@ -40,8 +40,8 @@ day is enough.`,
 	return cmd
 }
 
-// decayed prints what was moved, also if the rest was not.
-func (t *tool) decayed(d *soma.Decayed, asJSON bool) error {
+// printDecayed prints what was moved, also if the rest was not.
+func (t *tool) printDecayed(d *soma.Decayed, asJSON bool) error {
 	d.Moved, d.Bad = orEmpty(d.Moved), orEmpty(d.Bad)
 	if asJSON {
 		if err := printJSON(t.out, d); err != nil {

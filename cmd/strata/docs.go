@@ -189,7 +189,7 @@ func (t *tool) docsAdd(ctx context.Context, spec string, paths []string, o *docs
 		}
 		return errors.Join(faults...)
 	})
-	return errors.Join(err, t.docsAdded(&total, o))
+	return errors.Join(err, t.printAdded(&total, o))
 }
 
 // excludes returns what tells the files to leave out: those of the patterns, and
@@ -207,8 +207,8 @@ func (o *docsOptions) excludes(store string) func(name string) bool {
 	}
 }
 
-// docsAdded prints what was done.
-func (t *tool) docsAdded(r *source.Report, o *docsOptions) error {
+// printAdded prints what was done.
+func (t *tool) printAdded(r *source.Report, o *docsOptions) error {
 	if o.json {
 		return printJSON(t.out, r)
 	}
@@ -342,7 +342,7 @@ lines. It finds what the RAG layer of an agent would.`,
 				if err != nil {
 					return err
 				}
-				return t.docsFound(&res, &o)
+				return t.printFound(&res, &o)
 			})
 		},
 	}
@@ -352,7 +352,7 @@ lines. It finds what the RAG layer of an agent would.`,
 	return cmd
 }
 
-func (t *tool) docsFound(res *docs.Result, o *docsOptions) error {
+func (t *tool) printFound(res *docs.Result, o *docsOptions) error {
 	if o.json {
 		return printJSON(t.out, orEmpty(res.Hits))
 	}

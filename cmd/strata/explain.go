@@ -156,21 +156,21 @@ func (e *explainer) item(i int, it *thread.Explained) {
 	s.printf("%s%s  %s\n", s.paint(faint, lead), s.paint(bandColors[it.Band], who), preview(text, room))
 	if e.full {
 		for _, line := range wrap(printable(it.Item.Text()), s.width()-12) {
-			e.below(line, plain)
+			e.printBelow(line, plain)
 		}
 	}
-	e.below("from "+origin(it), faint)
+	e.printBelow("from "+origin(it), faint)
 	const some = 3
 	for j := range it.Sources {
 		if j == some && !e.full {
-			e.below(fmt.Sprintf("and %d more sources: see them with --full", len(it.Sources)-some), faint)
+			e.printBelow(fmt.Sprintf("and %d more sources: see them with --full", len(it.Sources)-some), faint)
 			break
 		}
-		e.below("made of "+sourceText(&it.Sources[j]), faint)
+		e.printBelow("made of "+sourceText(&it.Sources[j]), faint)
 	}
 }
 
-func (e *explainer) below(text string, c color) {
+func (e *explainer) printBelow(text string, c color) {
 	if !e.full {
 		text = preview(text, e.s.width()-12)
 	}

@@ -80,7 +80,7 @@ func (t *tool) forget(ctx context.Context, args []string, o *forgetOptions) erro
 		return usagef("forget: says not what: name an entity, or select some by --type, --layer, --status, --tag or --team")
 	case len(args) == 1 && scoped:
 		return usagef("forget: an entity is named and others are selected: do one after the other")
-	case !o.yes && !t.asks():
+	case !o.yes && !t.interactive():
 		return usagef("forget: there is nobody to ask, and it cannot be undone: add --yes")
 	}
 	return writeKnowledge(ctx, "forget", o.db, func(s *soma.Store, store storage.Adapter) error {
@@ -112,11 +112,11 @@ func (t *tool) forget(ctx context.Context, args []string, o *forgetOptions) erro
 			compacted = err == nil
 		}
 		// What is gone is said, also if not all is.
-		return errors.Join(err, t.forgotten(&done, compacted, o.json))
+		return errors.Join(err, t.printForgotten(&done, compacted, o.json))
 	})
 }
 
-func (t *tool) forgotten(f *soma.Forgotten, compacted, asJSON bool) error {
+func (t *tool) printForgotten(f *soma.Forgotten, compacted, asJSON bool) error {
 	f.Entities, f.Unlinked = orEmpty(f.Entities), orEmpty(f.Unlinked)
 	if asJSON {
 		return printJSON(t.out, struct {
@@ -149,8 +149,8 @@ func (t *tool) forgotten(f *soma.Forgotten, compacted, asJSON bool) error {
 	return nil
 }
 
-// asks tells whether there is somebody to ask.
-func (t *tool) asks() bool {
+// interactive reports whether there is somebody to ask.
+func (t *tool) interactive() bool {
 	f, ok := t.in.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

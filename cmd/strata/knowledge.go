@@ -128,11 +128,11 @@ func onKnowledge(ctx context.Context, store storage.Adapter, f func(s *soma.Stor
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return hint(f(s))
+	return adviseOnEntity(f(s))
 }
 
-// hint adds to an error about an entity what can be done about it.
-func hint(err error) error {
+// adviseOnEntity adds to an error about an entity what can be done about it.
+func adviseOnEntity(err error) error {
 	if _, ok := errors.AsType[*soma.GovernanceError](err); ok {
 		return fmt.Errorf("%w: 'strata review list' shows what waits, 'strata knowledge history ID' who has decided", err)
 	}

@@ -48,9 +48,9 @@ end is gone; where there is one, the exit status is 1.`,
 			ctx := cmd.Context()
 			return readKnowledge(ctx, "knowledge links", o.db, func(s *soma.Store) error {
 				if len(args) == 0 {
-					return t.dangling(ctx, s, o.json)
+					return t.printDangling(ctx, s, o.json)
 				}
-				return t.neighbors(ctx, s, args[0], &o)
+				return t.printNeighbors(ctx, s, args[0], &o)
 			})
 		},
 	}
@@ -70,7 +70,7 @@ type neighbor struct {
 	Document map[string]any `json:"document"`
 }
 
-func (t *tool) neighbors(ctx context.Context, s *soma.Store, id string, o *linksOptions) error {
+func (t *tool) printNeighbors(ctx context.Context, s *soma.Store, id string, o *linksOptions) error {
 	list, err := s.Neighbors(ctx, id, o.team, o.depth, o.types...)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (t *tool) neighbors(ctx context.Context, s *soma.Store, id string, o *links
 	return p.err
 }
 
-func (t *tool) dangling(ctx context.Context, s *soma.Store, asJSON bool) error {
+func (t *tool) printDangling(ctx context.Context, s *soma.Store, asJSON bool) error {
 	list, err := s.CheckDanglingReferences(ctx)
 	if err != nil {
 		return err

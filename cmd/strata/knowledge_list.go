@@ -76,7 +76,7 @@ keeps. An edit by hand is in it once 'strata knowledge sync' or a change has see
 				if !at.IsZero() {
 					seq = s.AsOf(at).Query(ctx, q)
 				}
-				return t.entities(seq, o.json, nil)
+				return t.printEntities(seq, o.json, nil)
 			})
 		},
 	}
@@ -117,7 +117,7 @@ first. Files of a vault that were edited by hand are found as they are now.`,
 			}
 			ctx := cmd.Context()
 			return readKnowledge(ctx, "knowledge search", o.db, func(s *soma.Store) error {
-				return t.entities(s.Query(ctx, q), o.json, func(p *screen, e *soma.Entity) {
+				return t.printEntities(s.Query(ctx, q), o.json, func(p *screen, e *soma.Entity) {
 					if e.Body != "" {
 						p.printf("    %s\n", p.paint(faint, preview(e.Body, p.width()-4)))
 					}
@@ -129,8 +129,8 @@ first. Files of a vault that were edited by hand are found as they are now.`,
 	return cmd
 }
 
-// entities prints a line for each entity, and below it what more does.
-func (t *tool) entities(seq iter.Seq2[*soma.Entity, error], asJSON bool, more func(p *screen, e *soma.Entity)) error {
+// printEntities prints a line for each entity, and below it what more does.
+func (t *tool) printEntities(seq iter.Seq2[*soma.Entity, error], asJSON bool, more func(p *screen, e *soma.Entity)) error {
 	p := newScreen(t.out, t.env)
 	all := []map[string]any{}
 	n := 0

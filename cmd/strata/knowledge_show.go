@@ -194,7 +194,7 @@ func (t *tool) knowledgeHistory(ctx context.Context, s *soma.Store, id string, a
 // the time of the change.
 func changedFields(before, after map[string]any) []string {
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(merged(before, after))) {
+	for _, name := range slices.Sorted(maps.Keys(joinFields(before, after))) {
 		x, err1 := json.Marshal(before[name])
 		y, err2 := json.Marshal(after[name])
 		if name != "updated" && (err1 != nil || err2 != nil || !bytes.Equal(x, y)) {
@@ -204,7 +204,7 @@ func changedFields(before, after map[string]any) []string {
 	return names
 }
 
-func merged(a, b map[string]any) map[string]any {
+func joinFields(a, b map[string]any) map[string]any {
 	m := maps.Clone(a)
 	maps.Copy(m, b)
 	return m

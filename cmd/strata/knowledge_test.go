@@ -212,11 +212,11 @@ func TestLeftAlone(t *testing.T) {
 		out, err string
 	}{
 		{"migrate", func(t *tool) error {
-			return t.migrated(&soma.Migrated{Migrated: 2, Warnings: []string{"a/b: \x1b"}}, false)
+			return t.printMigrated(&soma.Migrated{Migrated: 2, Warnings: []string{"a/b: \x1b"}}, false)
 		}, "migrated 2 entities, 0 as", `a/b: \x1b`},
-		{"migrate --json", func(t *tool) error { return t.migrated(&soma.Migrated{Warnings: []string{"a/b"}}, true) }, `"a/b"`, ""},
-		{"decay", func(t *tool) error { return t.decayed(&soma.Decayed{Bad: []string{"a/b\x1b"}}, false) }, "moved 0", `a/b\x1b`},
-		{"decay --json", func(t *tool) error { return t.decayed(&soma.Decayed{Bad: []string{"a/b"}}, true) }, `"a/b"`, ""},
+		{"migrate --json", func(t *tool) error { return t.printMigrated(&soma.Migrated{Warnings: []string{"a/b"}}, true) }, `"a/b"`, ""},
+		{"decay", func(t *tool) error { return t.printDecayed(&soma.Decayed{Bad: []string{"a/b\x1b"}}, false) }, "moved 0", `a/b\x1b`},
+		{"decay --json", func(t *tool) error { return t.printDecayed(&soma.Decayed{Bad: []string{"a/b"}}, true) }, `"a/b"`, ""},
 	} {
 		var out, errs strings.Builder
 		err := test.do(&tool{out: &out, err: &errs})

@@ -31,7 +31,7 @@ In the history the actor is worker:migration.`,
 				if err != nil {
 					return err
 				}
-				return t.migrated(&m, asJSON)
+				return t.printMigrated(&m, asJSON)
 			})
 		},
 	}
@@ -40,7 +40,7 @@ In the history the actor is worker:migration.`,
 	return cmd
 }
 
-func (t *tool) migrated(m *soma.Migrated, asJSON bool) error {
+func (t *tool) printMigrated(m *soma.Migrated, asJSON bool) error {
 	m.Warnings = orEmpty(m.Warnings)
 	if asJSON {
 		if err := printJSON(t.out, m); err != nil {

@@ -243,13 +243,13 @@ func (o *checkOptions) parse(now time.Time) error {
 
 // verdict is a [guard.Verdict] as JSON.
 type verdict struct {
-	Action  string   `json:"action"` // allow, warn, block
-	End     bool     `json:"end"`    // the run should end
-	Reasons []reason `json:"reasons"`
-	Notes   []reason `json:"notes"`
+	Action  string       `json:"action"` // allow, warn, block
+	End     bool         `json:"end"`    // the run should end
+	Reasons []reasonJSON `json:"reasons"`
+	Notes   []reasonJSON `json:"notes"`
 }
 
-type reason struct {
+type reasonJSON struct {
 	ID          string            `json:"id"`
 	Name        string            `json:"name"`
 	Enforcement guard.Enforcement `json:"enforcement"`
@@ -260,13 +260,13 @@ type reason struct {
 
 func (t *tool) policyCheck(v guard.Verdict, asJSON bool) error {
 	if asJSON {
-		out := verdict{v.Action.String(), v.End, reasons(v.Reasons), reasons(v.Notes)}
+		out := verdict{v.Action.String(), v.End, reasonsJSON(v.Reasons), reasonsJSON(v.Notes)}
 		if err := printJSON(t.out, out); err != nil {
 			return err
 		}
 	} else {
 		fmt.Fprintln(t.out, v.Action)
-		for _, r := range reasons(append(v.Reasons, v.Notes...)) {
+		for _, r := range reasonsJSON(append(v.Reasons, v.Notes...)) {
 			text := r.Message
 			if text == "" {
 				text = r.Name
@@ -284,10 +284,10 @@ func (t *tool) policyCheck(v guard.Verdict, asJSON bool) error {
 	return fmt.Errorf("the call is blocked")
 }
 
-func reasons(list []guard.Reason) []reason {
-	out := []reason{}
+func reasonsJSON(list []guard.Reason) []reasonJSON {
+	out := []reasonJSON{}
 	for _, r := range list {
-		out = append(out, reason{r.Rule.ID, r.Rule.Name, r.Rule.Enforcement, r.Rule.Message, r.Why, r.Err != nil})
+		out = append(out, reasonJSON{r.Rule.ID, r.Rule.Name, r.Rule.Enforcement, r.Rule.Message, r.Why, r.Err != nil})
 	}
 	return out
 }

@@ -99,7 +99,7 @@ func (t *tool) recall(ctx context.Context, store storage.Adapter, query string, 
 		h := &hits[i]
 		fmt.Fprintf(t.out, "%.2f  %s\n", h.Score, printable(strings.Join(slices.DeleteFunc([]string{h.Time, h.Speaker, cmp.Or(h.Scope, h.Session)}, func(s string) bool { return s == "" }), " · ")))
 		fmt.Fprintf(t.out, "      %s\n", printable(strings.Join(strings.Fields(h.Text), " ")))
-		fmt.Fprintf(t.out, "      %s\n", describe(&h.Parts))
+		fmt.Fprintf(t.out, "      %s\n", scoreText(&h.Parts))
 	}
 	return nil
 }
@@ -119,8 +119,8 @@ func searchIndex(ctx context.Context, r storage.Reader, q search.Query) (search.
 	return res, err
 }
 
-// describe names the parts of a score that are not zero.
-func describe(p *search.Parts) string {
+// scoreText names the parts of a score that are not zero.
+func scoreText(p *search.Parts) string {
 	var list []string
 	for _, part := range []struct {
 		name  string

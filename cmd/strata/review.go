@@ -44,7 +44,7 @@ so that agents can go on.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if p := newScreen(t.out, t.env); p.moves && t.asks() {
+			if p := newScreen(t.out, t.env); p.moves && t.interactive() {
 				return t.reviewScreen(cmd.Context(), p, &o)
 			}
 			return t.reviewList(cmd.Context(), "review", &o)
@@ -441,10 +441,10 @@ func refusal(err error) error {
 	return err
 }
 
-// read has the reviewer read an entity, and asks whether to go on. It returns the
+// readProposal has the reviewer read an entity, and asks whether to go on. It returns the
 // digest of what was shown.
-func (t *tool) read(ctx context.Context, verb, id string, o *reviewOptions) (digest string, err error) {
-	if !t.asks() {
+func (t *tool) readProposal(ctx context.Context, verb, id string, o *reviewOptions) (digest string, err error) {
+	if !t.interactive() {
 		return "", usagef("%s: --digest is missing, and there is nobody to ask: 'strata review show %s' prints it", verb, escape(id, false))
 	}
 	var p reviewItem
@@ -483,7 +483,7 @@ func decisionCommand(t *tool, d *decision) *cobra.Command {
 			}
 			ctx := cmd.Context()
 			if d.reads > 0 && o.digest == "" {
-				if o.digest, err = t.read(ctx, verb, args[d.reads-1], &o); err != nil {
+				if o.digest, err = t.readProposal(ctx, verb, args[d.reads-1], &o); err != nil {
 					return err
 				}
 			}

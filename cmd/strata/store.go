@@ -180,7 +180,7 @@ func storePath(spec string) string {
 	}
 }
 
-// isBelow tells whether a path is below a directory.
+// isBelow reports whether a path is below a directory.
 func isBelow(dir, path string) bool {
 	return strings.HasPrefix(path, dir+string(os.PathSeparator))
 }

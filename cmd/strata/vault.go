@@ -89,7 +89,7 @@ func (t *tool) vaultCheck(ctx context.Context, s *vault.Store, asJSON bool) erro
 		}
 		found = append(found, f)
 	}
-	doubts, err := doubts(ctx, s, found)
+	doubts, err := findDoubts(ctx, s, found)
 	if err != nil {
 		return err
 	}
@@ -109,12 +109,12 @@ func (t *tool) vaultCheck(ctx context.Context, s *vault.Store, asJSON bool) erro
 	if asJSON {
 		return nil
 	}
-	return t.vaultHolds(ctx, s, "sound: ")
+	return t.printSize(ctx, s, "sound: ")
 }
 
-// doubts returns what of canon is withheld and is not found already, and ids that may
+// findDoubts returns what of canon is withheld and is not found already, and ids that may
 // be taken for others.
-func doubts(ctx context.Context, s *vault.Store, found []storage.Fault) (list []storage.Fault, err error) {
+func findDoubts(ctx context.Context, s *vault.Store, found []storage.Fault) (list []storage.Fault, err error) {
 	err = onKnowledge(ctx, s, func(knowledge *soma.Store) error {
 		all, err := knowledge.Quarantined(ctx)
 		for _, h := range all {
@@ -136,7 +136,7 @@ func doubts(ctx context.Context, s *vault.Store, found []storage.Fault) (list []
 	return list, err
 }
 
-func (t *tool) vaultHolds(ctx context.Context, s *vault.Store, lead string) error {
+func (t *tool) printSize(ctx context.Context, s *vault.Store, lead string) error {
 	st, err := s.Stats(ctx)
 	if err != nil {
 		return err
@@ -180,11 +180,11 @@ that begin with a dot.`,
 					return err
 				}
 				if adopt {
-					if err := t.vaultAdopted(ctx, s); err != nil {
+					if err := t.printAdopted(ctx, s); err != nil {
 						return err
 					}
 				}
-				return t.vaultHolds(ctx, s, "rebuilt: ")
+				return t.printSize(ctx, s, "rebuilt: ")
 			})
 		},
 	}
@@ -193,8 +193,8 @@ that begin with a dot.`,
 	return cmd
 }
 
-// vaultAdopted prints which folders are a part of a vault, and what is left.
-func (t *tool) vaultAdopted(ctx context.Context, s *vault.Store) error {
+// printAdopted prints which folders are a part of a vault, and what is left.
+func (t *tool) printAdopted(ctx context.Context, s *vault.Store) error {
 	folders, err := s.Folders(ctx)
 	if err != nil {
 		return err
