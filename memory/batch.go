@@ -26,7 +26,7 @@ type batch struct {
 
 	conflict bool // was the last answer
 	fate     fate
-	deciding chan struct{} // holds a token while fate is looked up; nil before that is needed
+	deciding token // while fate is looked up; nil before that is needed
 }
 
 // turned is the turn that a batch writes.
@@ -39,7 +39,7 @@ type turned struct {
 func newBatch(m *Memory, runs []*Run) *batch {
 	run := runs[0]
 	return &batch{
-		m: m, runs: runs, turn: run.turn != nil, ends: run.outcome != "",
+		m: m, runs: runs, turn: run.turn != nil, ends: run.account.now().outcome != "",
 		drafts: newDrafts(runs), ops: make([]storage.Op, 0, 8),
 	}
 }
@@ -94,7 +94,7 @@ func (b *batch) keys() []string {
 }
 
 // leaves says whether a layer's data goes when the run ends.
-func (r *Run) leaves(c *cell) bool { return r.outcome != "" && c.kind == ScopeExecution }
+func (r *Run) leaves(c *cell) bool { return r.account.now().outcome != "" && c.kind == ScopeExecution }
 
 // build makes the ops of one try. again says that the one before met a conflict.
 func (b *batch) build(ctx context.Context, again bool) error {
@@ -214,7 +214,7 @@ func (b *batch) addTurn(ctx context.Context, again bool) error {
 			break
 		}
 		if d == whole {
-			r.warn("the view was too large to be recorded: this turn cannot be replayed")
+			r.reports.warn("the view was too large to be recorded: this turn cannot be replayed")
 		}
 	}
 	b.add(storage.Put(stored.TurnKey(r.lineage, n), turn).IfAbsent())
@@ -328,18 +328,12 @@ func (b *batch) settle(r *Run) {
 // settleTurn is settle for what the batch says of its own run.
 func (b *batch) settleTurn(r *Run) {
 	r.recorded = b.mark != nil
-	r.mu.Lock()
-	r.sealed = b.ends
+	r.account.seal(b.ends)
 	if w := b.turned; w != nil {
 		r.landed = w
-		r.step++
-		r.latest = w.number
-		if r.from == 0 {
-			r.from = w.number
-		}
-		r.report.Turn = w.number
+		r.account.committed(w.number)
+		r.reports.committed(w.number)
 	}
-	r.mu.Unlock()
 }
 
 // purge deletes what the batch made unreachable.

@@ -45,14 +45,12 @@ func (m *Memory) Resume(ctx context.Context, executionID string) (*Run, error) {
 	}
 	r := m.newRun(x.ID, x.Identity)
 	r.follow(x.Lineage)
-	r.depth, r.root, r.fork, r.base, r.began = x.Depth, x.Root, x.Fork, x.Base, x.Began
-	r.from, r.latest, r.step, r.own = x.FirstTurn, x.LastTurn, x.Step, x.Step
-	r.usage, r.cost, r.recorded = x.Usage, x.Cost, true
-	r.parentID, r.resumed = x.Parent, m.newID()
-	if x.Model != "" {
-		r.model = x.Model
-	}
-	r.report = TurnReport{Execution: r.id, Step: r.step + 1}
+	r.root, r.fork, r.base, r.began = x.Root, x.Fork, x.Base, x.Began
+	r.own, r.recorded = x.Step, true
+	r.family.depth, r.family.parentID = x.Depth, x.Parent
+	r.resumed = m.newID()
+	r.account.resume(x)
+	r.reports.open(r.id, x.Step+1)
 	if err := r.wake(ctx, "begin"); err != nil {
 		return nil, fmt.Errorf("resume execution: %w", err)
 	}
@@ -151,11 +149,10 @@ func (r *Run) allocate() {
 
 // record returns what the store holds of the execution while it runs.
 func (r *Run) record() *thread.Run {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	now := r.account.now()
 	return &thread.Run{
-		ID: r.id, Identity: r.who, Lineage: r.lineage, Depth: r.depth, Parent: r.parentID, Root: r.root,
-		Fork: r.fork, Began: r.began, Ended: r.ended, Outcome: r.outcome, Base: r.base, Resumed: r.resumed,
-		FirstTurn: r.from, LastTurn: r.latest, Step: r.step, Usage: r.usage, Cost: r.cost, Model: r.model,
+		ID: r.id, Identity: r.who, Lineage: r.lineage, Depth: r.family.depth, Parent: r.family.parentID, Root: r.root,
+		Fork: r.fork, Began: r.began, Ended: now.ended, Outcome: now.outcome, Base: r.base, Resumed: r.resumed,
+		FirstTurn: now.from, LastTurn: now.latest, Step: now.step, Usage: now.usage, Cost: now.cost, Model: now.model,
 	}
 }

@@ -52,9 +52,7 @@ func (r *Run) Spawn(ctx context.Context, opts *SpawnOptions) (_ *Run, err error)
 	if err := child.initialise(ctx, traced, crossed); err != nil {
 		return nil, fmt.Errorf("spawn: %w", err)
 	}
-	r.mu.Lock()
-	r.children = append(r.children, child)
-	r.mu.Unlock()
+	r.family.add(child)
 	return child, nil
 }
 
@@ -87,9 +85,9 @@ func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 	if err := validateID("execution", child.id, r.m.bounds.id); err != nil {
 		return nil, err
 	}
-	child.parent, child.parentID, child.depth = r, r.id, r.depth+1
+	child.family.parent, child.family.parentID, child.family.depth = r, r.id, r.family.depth+1
 	child.began = r.m.clock().Round(0).UTC()
-	if child.root = r.root; r.depth == 0 {
+	if child.root = r.root; r.family.depth == 0 {
 		child.root = r.last + btoi(r.turn != nil)
 	}
 	child.follow(stored.ChildLineage(who.Thread, child.root, child.id))
@@ -108,7 +106,7 @@ func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 		}
 		child.places = append(child.places, p)
 	}
-	child.older = r.older
+	child.account.reach(r.account.now().older)
 	if r.turn != nil { // not stored anywhere yet
 		t := child.openTurn()
 		t.encoded, t.given = slices.Clone(r.turn.encoded), r.prefix.Len()-r.start
@@ -162,22 +160,22 @@ func (r *Run) cross(ctx context.Context, traced bool, child *Run) (map[int]spawn
 // call it again, and no hook runs twice that has returned; what is said of errors
 // at [Run.Commit] is true here. Beside that the run can only be ended.
 func (r *Run) Return(ctx context.Context, result Result) (_ Result, err error) {
-	p := r.parent
+	p := r.family.parent
 	if p == nil {
 		return result, errors.New("return: the execution has no parent here")
 	}
 	if result.Outcome == "" {
 		result.Outcome = Success
 	}
-	ctx, stop, err := r.occupy(ctx, func() bool { return r.over })
+	ctx, stop, err := r.occupy(ctx, false)
 	if err != nil {
 		return result, fmt.Errorf("return: %w", err)
 	}
 	defer r.vacate(stop)
-	if err := take(ctx, p.merging); err != nil {
+	if err := p.family.merging.acquire(ctx); err != nil {
 		return result, fmt.Errorf("return: %w", err)
 	}
-	defer func() { <-p.merging }()
+	defer p.family.merging.release()
 	ctx, span, traced := r.m.tracing.phase(ctx, "return", r)
 	defer endSpan(r, span, &err)
 	if err := r.endChildren(ctx); err != nil {
@@ -195,9 +193,7 @@ func (r *Run) Return(ctx context.Context, result Result) (_ Result, err error) {
 	if err := r.close(ctx, p); err != nil {
 		return *r.returned, fmt.Errorf("return: %w", err)
 	}
-	r.mu.Lock()
-	r.over = true
-	r.mu.Unlock()
+	r.account.halt()
 	r.cancel()
 	r.dispose(context.WithoutCancel(ctx), traced)
 	return *r.returned, nil
@@ -235,11 +231,8 @@ func (r *Run) merge(ctx context.Context, traced bool, child *Run) error {
 		}
 	}
 	child.merged = true
-	x := child.Execution()
-	r.mu.Lock()
-	r.usage = r.usage.Plus(x.usage)
-	r.cost += x.cost
-	r.mu.Unlock()
+	now := child.account.now()
+	r.account.returned(now.usage, now.cost)
 	return nil
 }
 
@@ -250,19 +243,9 @@ func (r *Run) endChildren(ctx context.Context) error {
 
 // eachChild calls f for the children that have not ended, the youngest first.
 func (r *Run) eachChild(f func(*Run) error) error {
-	r.mu.Lock()
-	children := slices.Clone(r.children)
-	r.mu.Unlock()
 	var errs []error
-	for _, c := range slices.Backward(children) {
+	for _, c := range slices.Backward(r.family.living()) {
 		errs = append(errs, f(c))
 	}
 	return errors.Join(errs...)
-}
-
-// release forgets a child that has ended.
-func (r *Run) release(child *Run) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.children = slices.DeleteFunc(r.children, func(c *Run) bool { return c == child })
 }

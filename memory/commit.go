@@ -46,7 +46,7 @@ func (r *Run) Commit(ctx context.Context, resp Response) (err error) {
 		return fmt.Errorf("commit: %w", err)
 	}
 	if traced {
-		span.SetAttributes(attrTurn.Int(r.latest))
+		span.SetAttributes(attrTurn.Int(r.account.now().latest))
 	}
 	return nil
 }
@@ -78,11 +78,7 @@ func (r *Run) answer(resp *Response) error {
 	if t.fromUser && t.view != nil {
 		r.prefix.Observe(kept.Usage.CacheRead, kept.Usage.CacheWrite)
 	}
-	r.mu.Lock()
-	r.usage = r.usage.Plus(kept.Usage)
-	r.cost += kept.Cost
-	r.model = kept.Model
-	r.mu.Unlock()
+	r.account.answered(kept.Usage, kept.Cost, kept.Model)
 	return nil
 }
 
@@ -131,7 +127,7 @@ func (r *Run) appendRecord(b []byte, n int, d detail) []byte {
 	b = appendjson.Int(b, "turn", n)
 	b = appendjson.Text(b, "execution", r.id)
 	b = appendjson.Int(b, "base", r.base)
-	b = appendjson.Int(b, "step", r.step+1)
+	b = appendjson.Int(b, "step", r.account.now().step+1)
 	b = appendjson.Time(b, "time", r.m.clock().Round(0).UTC())
 	b = appendjson.Text(b, "tokenizer", r.m.frame.Tokenizer().Name())
 	b = appendjson.Int(b, "before", r.start)
@@ -187,10 +183,7 @@ func (r *Run) appendTexts(b []byte, n int) []byte {
 
 // appendReport appends how the turn went.
 func (r *Run) appendReport(b []byte) []byte {
-	r.mu.Lock()
-	rep := &r.report
-	hooks, notes := rep.notable(), rep.Notes
-	r.mu.Unlock()
+	hooks, notes := r.reports.recorded()
 	if t := r.turn; t.view != nil {
 		v := t.view
 		b = append(appendjson.Field(b, "layers"), '[')

@@ -28,8 +28,8 @@ func (r *Run) End(ctx context.Context, outcome Outcome) (err error) {
 	}
 	ctx = context.WithoutCancel(ctx)
 	r.halt()
-	defer func() { <-r.work }()
-	if r.isSealed() {
+	defer r.work.release()
+	if r.account.now().sealed {
 		return nil
 	}
 	ctx, span, traced := r.m.tracing.phase(ctx, "end", r)
@@ -56,17 +56,15 @@ func (r *Run) End(ctx context.Context, outcome Outcome) (err error) {
 func (r *Run) Discard(ctx context.Context) (err error) {
 	ctx = context.WithoutCancel(ctx)
 	r.halt()
-	defer func() { <-r.work }()
-	if r.isSealed() {
+	defer r.work.release()
+	if r.account.now().sealed {
 		return nil
 	}
 	ctx, span, traced := r.m.tracing.phase(ctx, "end", r)
 	defer endSpan(r, span, &err)
 	err = r.eachChild(func(c *Run) error { return c.Discard(ctx) })
 	r.leave()
-	r.mu.Lock()
-	r.sealed = true
-	r.mu.Unlock()
+	r.account.seal(true)
 	r.dispose(ctx, traced)
 	return err
 }
@@ -74,25 +72,17 @@ func (r *Run) Discard(ctx context.Context) (err error) {
 // halt lets nothing new begin, cancels what is at work and waits for it. The run is
 // the caller's until it takes a token from r.work.
 func (r *Run) halt() {
-	r.mu.Lock()
-	r.over = true
-	r.mu.Unlock()
+	r.account.halt()
 	r.cancel()
-	r.work <- struct{}{}
+	r.work.wait()
 }
 
 // leave takes the run out of the account of those that have not ended.
 func (r *Run) leave() {
 	r.m.open.Add(-1)
-	if r.parent != nil {
-		r.parent.release(r)
+	if p := r.family.parent; p != nil {
+		p.family.remove(r)
 	}
-}
-
-func (r *Run) isSealed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.sealed
 }
 
 // complete runs the hooks of an end: Store for a turn that is not committed,
@@ -109,12 +99,7 @@ func (r *Run) complete(ctx context.Context, traced bool, outcome Outcome) error 
 			return err
 		}
 	}
-	r.mu.Lock()
-	if r.outcome == "" {
-		r.outcome, r.ended = outcome, r.m.clock().Round(0).UTC()
-	}
-	outcome = r.outcome
-	r.mu.Unlock()
+	outcome = r.account.conclude(outcome, r.m.clock().Round(0).UTC())
 	log := r.held()
 	for ; r.completed < len(r.m.given); r.completed++ {
 		rd := r.round(ctx, traced, hookComplete, []int{r.m.given[r.completed]}, func(c *call) (err error) {
@@ -148,7 +133,7 @@ func (r *Run) close(ctx context.Context, parent *Run) error {
 			_ = c.remove(ctx, c.prefix)
 		}
 	}
-	if r.from == 0 && r.recorded {
+	if r.account.now().from == 0 && r.recorded {
 		_ = storage.Delete(ctx, r.m.store, r.runKey)
 	}
 	return nil

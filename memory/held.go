@@ -100,9 +100,7 @@ func (r *Run) reach() {
 	first := &r.places[at]
 	older := *r.record().Log().Of(first.in)
 	older.Turn = first.turn - 1
-	r.mu.Lock()
-	r.older = &older
-	r.mu.Unlock()
+	r.account.reach(&older)
 }
 
 // Earlier yields the items that come before the Log that hooks of this phase are

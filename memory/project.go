@@ -70,12 +70,7 @@ func (r *Run) openTurn() *turn {
 		return r.turn
 	}
 	r.turn = &turn{encoded: r.itemBytes[:0]}
-	r.mu.Lock()
-	if r.report.Turn != 0 {
-		r.report = TurnReport{Execution: r.id, Step: r.step + 1, Hooks: r.lost}
-		r.lost = nil
-	}
-	r.mu.Unlock()
+	r.reports.open(r.id, r.account.now().step+1)
 	return r.turn
 }
 
@@ -113,7 +108,7 @@ func (r *Run) enter(items []projection.Item, in *intake) error {
 		}
 	}
 	if in.repaired > 0 {
-		r.warn(fmt.Sprintf("%d texts were not valid UTF-8 and were repaired", in.repaired))
+		r.reports.warn(fmt.Sprintf("%d texts were not valid UTF-8 and were repaired", in.repaired))
 	}
 	return nil
 }
@@ -189,9 +184,7 @@ func (r *Run) assemble(ctx context.Context, span trace.Span, traced bool) (*proj
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	r.report.view(view)
-	r.mu.Unlock()
+	r.reports.projected(view)
 	r.m.tracing.measureView(ctx, view, from)
 	if traced {
 		span.SetAttributes(attrTokens.Int(view.Tokens), attrItems.Int(view.Len()))

@@ -51,7 +51,7 @@ func (b *batch) prune(ctx context.Context, r *Run, first, upTo int) (int, error)
 		}
 		first++
 	}
-	if r.depth > 0 {
+	if r.family.depth > 0 {
 		return first, nil
 	}
 	runs := stored.ChildrenPrefix(r.lineage)

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
@@ -67,4 +68,97 @@ func (t *TurnReport) clone() TurnReport {
 	c.Hooks = slices.Clone(t.Hooks)
 	c.Notes = slices.Clone(t.Notes)
 	return c
+}
+
+// reports has the report of the turn at work, or of the last one. It may be read and
+// added to at any time: each function locks it.
+type reports struct {
+	mu   sync.Mutex
+	turn TurnReport
+	lost []HookReport // of the changes that could not be made again once their turn was written
+}
+
+// now returns a copy.
+func (r *reports) now() TurnReport {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.turn.clone()
+}
+
+// open begins the report of a step, unless it has begun.
+func (r *reports) open(execution string, step int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.turn.Step != step {
+		r.turn = TurnReport{Execution: execution, Step: step, Hooks: r.lost}
+		r.lost = nil
+	}
+}
+
+// called adds n reports of hook calls and returns them, which nobody changes. A turn
+// has most of them or so.
+func (r *reports) called(n, most int, report func(i int) HookReport) []HookReport {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.turn.Hooks == nil {
+		r.turn.Hooks = make([]HookReport, 0, most)
+	}
+	from := len(r.turn.Hooks)
+	for i := range n {
+		r.turn.Hooks = append(r.turn.Hooks, report(i))
+	}
+	return r.turn.Hooks[from:len(r.turn.Hooks):len(r.turn.Hooks)]
+}
+
+// add adds the report of a hook that was not called.
+func (r *reports) add(rep HookReport) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn.Hooks = append(r.turn.Hooks, rep)
+}
+
+// failed adds the report of a change that could not be made. If the turn is written
+// already, the next one's record has it.
+func (r *reports) failed(rep HookReport) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn.Hooks = append(r.turn.Hooks, rep)
+	if r.turn.Turn != 0 {
+		r.lost = append(r.lost, rep)
+	}
+}
+
+// warn adds a note.
+func (r *reports) warn(note string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn.Notes = append(r.turn.Notes, note)
+}
+
+// projected takes over what a view came to.
+func (r *reports) projected(v *projection.View) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn.view(v)
+}
+
+// conflicted counts a try of the commit that lost.
+func (r *reports) conflicted() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn.Conflicts++
+}
+
+// committed says which turn was written.
+func (r *reports) committed(turn int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn.Turn = turn
+}
+
+// recorded returns what the record of the turn says.
+func (r *reports) recorded() (hooks []HookReport, notes []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.turn.notable(), r.turn.Notes
 }

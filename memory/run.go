@@ -20,9 +20,6 @@ type Run struct {
 	m                         *Memory
 	id                        string
 	who                       Identity
-	depth                     int
-	parent                    *Run // nil at depth 0, and after Resume
-	parentID                  string
 	lineage                   string // key prefix of its turns
 	runKey, headKey, epochKey string
 	moved                     *atomic.Uint64 // counts the changes of headKey
@@ -33,27 +30,15 @@ type Run struct {
 	resumed                   string  // tells it from the same execution where that began, or was resumed before
 	cells                     []*cell // in the order given
 
-	work    chan struct{} // holds a token while an operation is at work
-	writing chan struct{} // holds a token while a batch with its cells is made
-	merging chan struct{} // holds a token while a child returns to it
+	account account
+	reports reports
+	family  family
 	stop    context.Context
 	cancel  context.CancelFunc // ends stop, and what is at work in a child, when the run ends
+	mu      sync.Mutex         // of the cells
 
-	mu       sync.Mutex // guards what follows, and the cells
-	usage    Usage
-	cost     float64
-	model    string
-	step     int
-	from     int // its first turn
-	latest   int // its last turn
-	report   TurnReport
-	lost     []HookReport // of the changes that could not be made again once their turn was written
-	children []*Run
-	older    *thread.Log // the part of its log that comes before what it holds; nil: none
-	over     bool        // has ended, or is ending
-	outcome  Outcome     // once it is ending
-	ended    time.Time
-	sealed   bool // its end is durable, or it was discarded
+	work    token // while an operation is at work
+	writing token // while a batch with its cells is made
 
 	// What follows belongs to the operation at work.
 	prefix    *projection.Prefix // its log, and what the prompts showed of it
@@ -105,8 +90,8 @@ func (r *Run) idle() bool {
 
 func (m *Memory) newRun(id string, who Identity) *Run {
 	r := &Run{
-		m: m, id: id, runKey: stored.RunKey(id), who: who, model: m.opts.Model,
-		work: make(chan struct{}, 1), writing: make(chan struct{}, 1), merging: make(chan struct{}, 1),
+		m: m, id: id, runKey: stored.RunKey(id), who: who,
+		work: newToken(), writing: newToken(), family: family{merging: newToken()},
 		prefix: m.frame.NewPrefix(0), texts: newTexts(m.frame.Tokenizer(), m.opts.KeepTurns),
 		cells: make([]*cell, len(m.layers)),
 	}
@@ -118,7 +103,8 @@ func (m *Memory) newRun(id string, who Identity) *Run {
 		key := stored.StateKey(prefix)
 		r.cells[i] = &cell{layer: l, m: m, mu: &r.mu, kind: kind, prefix: prefix, stateKey: key, moved: m.moves.of(key)}
 	}
-	r.report = TurnReport{Execution: id, Step: 1}
+	r.account.model = m.opts.Model
+	r.reports.open(id, 1)
 	return r
 }
 
@@ -128,44 +114,27 @@ func (r *Run) follow(lineage string) {
 	r.moved = r.m.moves.of(r.headKey)
 }
 
-// take waits for one of the run's tokens.
-func take(ctx context.Context, token chan struct{}) error {
-	select {
-	case token <- struct{}{}:
-		return nil
-	default:
-	}
-	select {
-	case token <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // begin waits until the run is free, and says whether it can be used: not if it
 // has ended, or had begun to with a Return that failed. The context that it returns
 // ends with the run. The caller ends with vacate.
 func (r *Run) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	return r.occupy(ctx, func() bool { return r.over || r.outcome != "" })
+	return r.occupy(ctx, true)
 }
 
-// occupy waits until the run is free, and says whether it can be used.
-func (r *Run) occupy(ctx context.Context, unusable func() bool) (context.Context, context.CancelFunc, error) {
+// occupy waits until the run is free, and says whether it can be used: not if it has
+// ended, nor, if all is to be possible, if it is ending.
+func (r *Run) occupy(ctx context.Context, all bool) (context.Context, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
 		return ctx, nil, err
 	}
-	if err := take(ctx, r.work); err != nil {
+	if err := r.work.acquire(ctx); err != nil {
 		return ctx, nil, err
 	}
-	r.mu.Lock()
-	over := unusable()
-	r.mu.Unlock()
-	if over {
-		<-r.work
+	if now := r.account.now(); now.over || all && now.outcome != "" {
+		r.work.release()
 		return ctx, nil, ErrEnded
 	}
-	if r.parent == nil {
+	if r.family.parent == nil {
 		return ctx, nil, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -178,7 +147,7 @@ func (r *Run) vacate(stop context.CancelFunc) {
 	if stop != nil {
 		stop()
 	}
-	<-r.work
+	r.work.release()
 }
 
 // Execution returns what hooks would see of the execution now.
@@ -187,13 +156,14 @@ func (r *Run) Execution() *Execution {
 }
 
 func (r *Run) snapshot() *snapshot {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	now := r.account.now()
 	s := &snapshot{
-		m: r.m, id: r.id, identity: r.who, depth: r.depth, step: r.step, older: r.older,
-		usage: r.usage, cost: r.cost, model: r.model,
+		m: r.m, id: r.id, identity: r.who, depth: r.family.depth, step: now.step, older: now.older,
+		usage: now.usage, cost: now.cost, model: now.model,
 		siblings: make([]sibling, len(r.cells)),
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for i, c := range r.cells {
 		if c.absent == "" {
 			s.siblings[i] = sibling{c.state, true}
@@ -204,9 +174,7 @@ func (r *Run) snapshot() *snapshot {
 
 // Report says how the turn at work went so far, or the last one if none is.
 func (r *Run) Report() TurnReport {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.report.clone()
+	return r.reports.now()
 }
 
 // round prepares a hook's calls for those layers, in the order of their
@@ -272,17 +240,10 @@ func (r *Run) note(rd *round, view *projection.View) {
 	if len(rd.calls) == 0 {
 		return
 	}
-	r.mu.Lock()
-	if r.report.Hooks == nil {
-		r.report.Hooks = make([]HookReport, 0, 2*len(r.cells))
-	}
-	from := len(r.report.Hooks)
-	for i := range rd.calls {
+	reports := r.reports.called(len(rd.calls), 2*len(r.cells), func(i int) HookReport {
 		c := &rd.calls[i]
-		r.report.Hooks = append(r.report.Hooks, rd.report(c, useOf(view, c.cell.layer.spec.ID)))
-	}
-	reports := r.report.Hooks[from:len(r.report.Hooks):len(r.report.Hooks)]
-	r.mu.Unlock()
+		return rd.report(c, useOf(view, c.cell.layer.spec.ID))
+	})
 	measured := r.m.tracing.hookTime.Enabled(rd.ctx)
 	if !rd.trace && !measured {
 		reports = nil
@@ -301,10 +262,10 @@ func (r *Run) note(rd *round, view *projection.View) {
 	}
 }
 
-// skipped reports a hook of a layer that is not active. r.mu is held.
+// skipped reports a hook of a layer that is not active.
 func (r *Run) skipped(ctx context.Context, traced bool, h hook, c *cell) {
 	rep := HookReport{Layer: c.layer.spec.ID, Hook: hooks[h].name, Status: StatusSkipped, Note: c.absent}
-	r.report.Hooks = append(r.report.Hooks, rep)
+	r.reports.add(rep)
 	if traced {
 		now := time.Now()
 		_, span := r.m.tracing.hook(ctx, h, c, now)
@@ -312,23 +273,11 @@ func (r *Run) skipped(ctx context.Context, traced bool, h hook, c *cell) {
 	}
 }
 
-// warn adds a note to the turn's report.
-func (r *Run) warn(note string) {
-	r.mu.Lock()
-	r.report.Notes = append(r.report.Notes, note)
-	r.mu.Unlock()
-}
-
 // changeFailed turns a call that went well into a failed one: what it wanted
 // changed could not be. If the turn is written already, the next one's record has it.
 func (r *Run) changeFailed(c *cell, hook string, err error) {
 	rep := HookReport{Layer: c.layer.spec.ID, Hook: hook, Status: StatusError, Err: err, Error: err.Error()}
-	r.mu.Lock()
-	r.report.Hooks = append(r.report.Hooks, rep)
-	if r.report.Turn != 0 {
-		r.lost = append(r.lost, rep)
-	}
-	r.mu.Unlock()
+	r.reports.failed(rep)
 }
 
 func endSpan(r *Run, span trace.Span, err *error) { r.m.tracing.endPhase(span, *err) }

@@ -24,7 +24,7 @@ func (r *Run) loadLog(ctx context.Context) error {
 		return nil // a child that never committed cannot be resumed
 	}
 	r.last, r.first = h.Turn, h.First
-	resumed := r.step > 0
+	resumed := r.account.now().step > 0
 	if !resumed {
 		r.base = h.Turn
 	}

@@ -205,10 +205,7 @@ func (r *Run) Call(ctx context.Context, name string, args json.RawMessage) (_ js
 	if !ok || r.cells[at.layer].absent != "" {
 		return nil, fmt.Errorf("call %q: %w", name, ErrUnknownTool)
 	}
-	r.mu.Lock()
-	over := r.over
-	r.mu.Unlock()
-	if over {
+	if r.account.now().over {
 		return nil, fmt.Errorf("call %s: %w", name, ErrEnded)
 	}
 	x := r.Execution()

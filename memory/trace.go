@@ -106,7 +106,7 @@ func (t *tracing) phase(ctx context.Context, name string, r *Run) (_ context.Con
 		r.untraced = provider
 	}
 	if recording = span.IsRecording(); recording {
-		span.SetAttributes(attrExecution.String(r.id), attrDepth.Int(r.depth), attrConversation.String(r.who.Thread))
+		span.SetAttributes(attrExecution.String(r.id), attrDepth.Int(r.family.depth), attrConversation.String(r.who.Thread))
 	}
 	return ctx, span, recording
 }

@@ -26,10 +26,10 @@ const (
 // the run, and may come while the parent is at work.
 func (m *Memory) write(ctx context.Context, runs ...*Run) error {
 	for _, r := range runs {
-		if err := take(ctx, r.writing); err != nil {
+		if err := r.writing.acquire(ctx); err != nil {
 			return err
 		}
-		defer func() { <-r.writing }()
+		defer r.writing.release()
 	}
 	for _, r := range runs {
 		if err := r.resolve(ctx); err != nil {
@@ -38,7 +38,7 @@ func (m *Memory) write(ctx context.Context, runs ...*Run) error {
 	}
 	run := runs[0]
 	run.advance()
-	if run.isSealed() || run.turn == nil && run.outcome == "" {
+	if now := run.account.now(); now.sealed || run.turn == nil && now.outcome == "" {
 		return nil // it was written before, and the answer lost
 	}
 	b := newBatch(m, runs)
@@ -133,7 +133,7 @@ const (
 // tried twice. If that cannot be told now, the runs remember the batch, and none
 // of them writes before it can.
 func (b *batch) doubt(ctx context.Context) fate {
-	b.fate, b.deciding = fateUnknown, make(chan struct{}, 1)
+	b.fate, b.deciding = fateUnknown, newToken()
 	for _, r := range b.runs {
 		r.doubt = b
 	}
@@ -166,10 +166,10 @@ func (r *Run) resolve(ctx context.Context) error {
 
 // decide returns the batch's fate. Its runs may ask at the same time.
 func (b *batch) decide(ctx context.Context) (fate, error) {
-	if err := take(ctx, b.deciding); err != nil {
+	if err := b.deciding.acquire(ctx); err != nil {
 		return fateUnknown, err
 	}
-	defer func() { <-b.deciding }()
+	defer b.deciding.release()
 	if b.fate != fateUnknown {
 		return b.fate, nil
 	}
@@ -228,12 +228,12 @@ func (b *batch) stands(ctx context.Context) (bool, error) {
 // record of the execution among it.
 func (b *batch) pruned(ctx context.Context) (bool, error) {
 	run := b.runs[0]
-	newest := run.latest
+	newest := run.account.now().latest
 	if b.turned != nil {
 		newest = b.turned.number
 	}
 	first, err := b.m.firstKept(ctx, run.lineage)
-	if errors.Is(err, storage.ErrNotFound) && run.depth > 0 { // a child's lineage goes with the turn that it was spawned at
+	if errors.Is(err, storage.ErrNotFound) && run.family.depth > 0 { // a child's lineage goes with the turn that it was spawned at
 		newest = run.root
 		first, err = b.m.firstKept(ctx, stored.ThreadLineage(run.who.Thread))
 	}
@@ -293,9 +293,7 @@ func pause(ctx context.Context, try int) error {
 }
 
 func (r *Run) conflicted(ctx context.Context) {
-	r.mu.Lock()
-	r.report.Conflicts++
-	r.mu.Unlock()
+	r.reports.conflicted()
 	if r.m.tracing.conflicts.Enabled(ctx) {
 		r.m.tracing.conflicts.Add(ctx, 1)
 	}
