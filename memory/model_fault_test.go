@@ -36,7 +36,7 @@ var planted = []struct {
 	{"a state is written without its precondition", "draft.go",
 		"storage.Put(c.stateKey, d.next.raw).IfVersion(was.version)", "storage.Put(c.stateKey, d.next.raw)"},
 	{"records are written below what was cleared", "draft.go",
-		"recordsPrefix(c.prefix, d.next.Clears)", "recordsPrefix(c.prefix, was.Clears)"},
+		"RecordsPrefix(c.prefix, d.next.Clears)", "RecordsPrefix(c.prefix, was.Clears)"},
 	{"records from before a clear are written after it", "draft.go",
 		"has, writes = false, nil", "has = false"},
 	{"a child's changes are dropped where it shares its parent's scope", "batch.go",
