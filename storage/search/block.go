@@ -162,6 +162,7 @@ type reading struct {
 	ctx   context.Context
 	r     storage.Reader
 	cache *cache
+	text  []byte // room for that of an entry
 	err   error
 }
 
@@ -172,7 +173,7 @@ func (l *reading) block(s *sealed, i int) cursor {
 		if !b.used.Load() {
 			b.used.Store(true)
 		}
-		return openBlock(b.data)
+		return l.open(b.data)
 	}
 	if l.err != nil {
 		return cursor{}
@@ -183,7 +184,14 @@ func (l *reading) block(s *sealed, i int) cursor {
 		return cursor{}
 	}
 	l.cache.keep(slot, data)
-	return openBlock(data)
+	return l.open(data)
+}
+
+// open is openBlock for one cursor at a time.
+func (l *reading) open(data []byte) cursor {
+	c := openBlock(data)
+	c.text = l.text[:0]
+	return c
 }
 
 func readBlock(ctx context.Context, r storage.Reader, s *sealed, i int) ([]byte, error) {

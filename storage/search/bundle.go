@@ -69,6 +69,10 @@ func decodeRecord(id string, stored []byte) ([]Doc, error) {
 // index, or an error that is [storage.ErrNotFound]: what [Doc.Record] says of
 // them.
 func ReadRecord(ctx context.Context, r storage.Reader, key string) ([]Doc, error) {
+	return readRecord(ctx, r, key, nil)
+}
+
+func readRecord(ctx context.Context, r storage.Reader, key string, u *unpacked) ([]Doc, error) {
 	id, ok := DocID(key)
 	if !ok {
 		return nil, fmt.Errorf("read document: %w", &storage.KeyError{Op: "get", Key: key, Err: storage.ErrNotFound})
@@ -77,7 +81,7 @@ func ReadRecord(ctx context.Context, r storage.Reader, key string) ([]Doc, error
 	if err != nil {
 		return nil, fmt.Errorf("read document: %w", err)
 	}
-	docs, err := decodeRecord(id, value)
+	docs, err := u.read(key, id, value)
 	if errors.Is(err, errShort) {
 		err = &storage.CorruptError{Key: key, Reason: "document of an index is damaged", Repair: "delete it"}
 	}
@@ -89,6 +93,7 @@ type shelf struct {
 	r       storage.Reader
 	bundled bool             // look for a bundle first
 	bundles map[string][]Doc // by name; nil: there is none
+	recent  *unpacked
 }
 
 func (s *shelf) read(ctx context.Context, id string) (Doc, error) {
@@ -97,7 +102,7 @@ func (s *shelf) read(ctx context.Context, id string) (Doc, error) {
 			return d, err
 		}
 	}
-	docs, err := ReadRecord(ctx, s.r, DocKey(id))
+	docs, err := readRecord(ctx, s.r, DocKey(id), s.recent)
 	switch {
 	case errors.Is(err, storage.ErrNotFound) && !s.bundled:
 		return s.unbundle(ctx, id)
@@ -117,7 +122,7 @@ func (s *shelf) unbundle(ctx context.Context, id string) (Doc, error) {
 	docs, had := s.bundles[name]
 	if !had {
 		var err error
-		if docs, err = ReadRecord(ctx, s.r, DocKey(name)); err != nil && !errors.Is(err, storage.ErrNotFound) {
+		if docs, err = readRecord(ctx, s.r, DocKey(name), s.recent); err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return Doc{}, err
 		}
 		if s.bundles == nil {

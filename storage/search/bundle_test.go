@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -150,4 +151,28 @@ func TestBundleSize(t *testing.T) {
 	if apart, bundled := size(nil), size(&search.Options{Bundle: true}); 4*bundled > 3*apart {
 		t.Errorf("bundles have %d bytes, the same apart %d", bundled, apart)
 	}
+}
+
+// TestBundleIsReadAnew finds in a bundle that was found before what another writer has
+// made of it, also while others search.
+func TestBundleIsReadAnew(t *testing.T) {
+	opts := &search.Options{Bundle: true}
+	ix, scope := open(t, opts, search.Doc{ID: "a-1", Text: "The boat is green."}, search.Doc{ID: "a-2", Text: "So is the sail."})
+	other := must(search.New(opts))(t)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		text := fmt.Sprintf("The boat number %d is red.", i)
+		gone := []string{"a-1", fmt.Sprintf("a-x%d", i-1)}
+		must(0, scope.Apply(t.Context(), must(other.Replace(t.Context(), scope, gone, search.Doc{ID: fmt.Sprintf("a-x%d", i), Text: text}))(t)...))(t)
+		res := find(t, ix, scope, search.Query{Text: "boat", Floor: -1})
+		if len(res.Hits) == 0 || res.Hits[0].Text != text {
+			t.Fatalf("found %+v, want %q", res.Hits, text)
+		}
+		wg.Go(func() {
+			if _, err := ix.Search(t.Context(), scope, search.Query{Text: "boat sail", Floor: -1}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
 }

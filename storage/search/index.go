@@ -51,6 +51,8 @@ type Index struct {
 	picture *picture // under set
 	cache   cache
 	scratch sync.Pool // of *scratch
+
+	unpacked unpacked
 }
 
 // MismatchError says that an index was made with another language than it is
@@ -125,7 +127,7 @@ func (ix *Index) load(ctx context.Context, r storage.Reader, key string, value [
 }
 
 func (ix *Index) reading(ctx context.Context, r storage.Reader) *reading {
-	return &reading{ctx: ctx, r: r, cache: &ix.cache}
+	return &reading{ctx: ctx, r: r, cache: &ix.cache, text: make([]byte, 0, 2*maxWord+8)}
 }
 
 // fanIn is how many segments of a level are merged into one of the next; of the last,

@@ -361,6 +361,9 @@ func (p *picture) list(l *reading, term string) list {
 			continue
 		}
 		if n, postings := s.list(l, term); n > 0 {
+			if found.old == nil {
+				found.old = make([]stretch, 0, len(p.sealed))
+			}
 			found.n += n
 			found.old = append(found.old, stretch{s, postings})
 		}

@@ -112,7 +112,7 @@ func (ix *Index) Search(ctx context.Context, r storage.Reader, q Query) (Result,
 	}); err != nil {
 		return Result{}, err
 	}
-	texts := shelf{r: r, bundled: ix.bundled}
+	texts := shelf{r: r, bundled: ix.bundled, recent: &ix.unpacked}
 	for _, f := range found {
 		h := Hit{Score: f.score, Parts: f.parts}
 		var err error
