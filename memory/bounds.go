@@ -12,14 +12,15 @@ import (
 // finds nothing that does not fit. Bytes are those of encodings.
 type bounds struct {
 	storage.Limits
-	item    int // bytes of one item
-	items   int // of the items of one turn
-	outputs int // of what all layers put out in one turn
-	fixed   int // of Options.System, and of Options.Tail
-	state   int // of a layer's state
-	id      int // of an id, escaped
-	slack   int // that a batch keeps for heads, records of executions and deletions
-	layers  int // ops: how many a batch has at most with those of the layers, before it has its head
+	item    int            // bytes of one item
+	items   int            // of the items of one turn
+	outputs int            // of what all layers put out in one turn
+	fixed   int            // of Options.System, and of Options.Tail
+	state   int            // of a layer's state
+	id      int            // of an id, escaped
+	slack   int            // that a batch keeps for heads, records of executions and deletions
+	change  storage.Limits // what is left of a batch to each layer, beside its state
+	layers  int            // ops: how many a batch has at most with those of the layers, before it has its head
 }
 
 // The least that a memory works with, and the most that some things may have however
@@ -54,7 +55,10 @@ func boundsOf(l storage.Limits, layers []Layer) (bounds, error) {
 		id:      min(maxID, (l.Key-len(stored.TurnKey(stored.ChildLineage("", 0, ""), 0)))/2),
 		slack:   max(l.Batch/32, min(l.Batch/4, 1<<13)),
 		layers:  l.Ops - run - 1 - old,
+		change:  l,
 	}
+	b.change.Ops = max((l.Ops-turn-run-old)/max(len(layers), 1), 1)
+	b.change.Batch = l.Batch - 2*b.slack
 	const advice = "use another store"
 	switch {
 	case l.Key < leastKey:

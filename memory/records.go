@@ -38,9 +38,10 @@ type Space struct {
 // Space returns what r are the records of.
 func (r *Records) Space() Space { return Space{r.m, r.prefix} }
 
-// Limits returns what the store takes of the scope: a change that is beyond them
-// cannot be made. The turn that it is written with needs some of the batch itself.
-func (r *Records) Limits() storage.Limits { return r.m.bounds.Below(r.prefix) }
+// Limits returns what there is room for in a change: what the store takes of a key and
+// a value, and the layer's share of the operations of a batch, beside its state. A
+// change with more is made as long as the other layers leave room.
+func (r *Records) Limits() storage.Limits { return r.m.bounds.change.Below(r.prefix) }
 
 // Get returns the value of key, or an error that is [storage.ErrNotFound].
 func (r *Records) Get(ctx context.Context, key string) ([]byte, error) {

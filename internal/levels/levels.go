@@ -310,7 +310,9 @@ func Clear(ctx context.Context, s storage.Scoped) error {
 		}
 		gone = append(gone, storage.Remove(key))
 	}
-	for ops := range slices.Chunk(gone, storage.MaxBatch/2) {
+	limits := s.Limits()
+	limits.Ops = max(limits.Ops-2, 1) // beside them head and deep
+	for ops := range limits.Batches(gone) {
 		head, err := record(ctx, s, headKey)
 		if err != nil {
 			return err

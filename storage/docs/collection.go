@@ -47,6 +47,7 @@ type Collection struct {
 	space   storage.Scoped
 	index   storage.Scoped
 	options Options
+	checker *search.Index // says what passages the store takes, and is never read
 
 	mu       sync.Mutex
 	reader   *search.Index // nil until a head was seen
@@ -66,6 +67,7 @@ const (
 	indexSpace = "i"
 
 	maxSegment = 256 // bytes of each part of a collection's prefix
+	longestKey = 48  // bytes of a key below it, that of a passage
 	headFormat = 1
 )
 
@@ -101,8 +103,12 @@ func Open(store storage.Adapter, owner Owner, name string, opts *Options) (*Coll
 	} {
 		*f.field = cmp.Or(*f.field, f.value)
 	}
-	if _, err := c.newIndex(c.options.Language); err != nil {
+	var err error
+	if c.checker, err = c.newIndex(c.options.Language); err != nil {
 		return nil, err
+	}
+	if left := c.space.Limits().Key; left < longestKey {
+		return nil, fmt.Errorf("open collection: name and owner leave %d bytes of the store's keys, and %d are needed: use shorter ones", left, longestKey)
 	}
 	return c, nil
 }

@@ -17,7 +17,8 @@ import (
 // name. Passages that stay the same, lines included, are not written again.
 //
 // Several documents go into one batch as long as they fit, and a document into
-// one as long as at most 250 of its passages come or go. One with more is taken
+// one as long as at most a quarter of the operations of a batch of its passages come or
+// go, which are 250 unless the store says that it takes less. One with more is taken
 // in several steps, first out with what it no longer says, and is
 // [File].Partial until the last. After an error, the documents of the batches
 // before are in. [storage.ErrConflict] says that others changed the collection
@@ -32,6 +33,11 @@ func (c *Collection) Put(ctx context.Context, list ...Document) error {
 		f := d.File
 		f.Passages, f.Partial = len(d.Passages), false
 		changes[i] = change{file: f, docs: d.indexed()}
+		for j := range changes[i].docs {
+			if err := c.checker.Fits(c.index, &changes[i].docs[j]); err != nil {
+				return fmt.Errorf("put document %d: passage %d: %w", i, j, err)
+			}
+		}
 	}
 	if err := c.write(ctx, changes); err != nil {
 		return fmt.Errorf("put documents: %w", err)
@@ -72,21 +78,22 @@ type change struct {
 	remove bool
 }
 
-// step is how many passages come and go in one batch. A batch holds as many
-// records again, and segments of the index; where these make it too large it is
-// halved.
-const step = 250
+// step is how many passages come and go in one batch of a store with limits. A batch
+// holds as many records again, and segments of the index; where these make it too large
+// it is halved.
+func step(l storage.Limits) int { return max(l.Ops/4, 1) }
 
 func (c *Collection) write(ctx context.Context, changes []change) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	room, conflicts := step, 0
+	most := step(storage.LimitsOf(c.store))
+	room, conflicts := most, 0
 	for len(changes) > 0 {
 		done, err := c.try(ctx, changes, room)
 		switch {
 		case err == nil:
 			changes = changes[done:]
-			room, conflicts = step, 0
+			room, conflicts = most, 0
 		case errors.Is(err, storage.ErrConflict) && conflicts < 9:
 			conflicts++
 			pause := time.NewTimer(rand.N(time.Duration(conflicts) * 4 * time.Millisecond))
@@ -105,7 +112,7 @@ func (c *Collection) write(ctx context.Context, changes []change) error {
 	return nil
 }
 
-var errRoom = errors.New("the index needs more than a batch holds")
+var errRoom = errors.New("the index needs more than a batch of the store holds: cut the document into smaller passages")
 
 // try makes one batch of the first changes, of at most room passages, and
 // returns how many of them are done with it. It begins with the version of the
@@ -138,7 +145,7 @@ func (c *Collection) try(ctx context.Context, changes []change, room int) (done 
 	}
 	ops = append(ops, p.files...)
 	ops = append(ops, storage.Put(c.space.Key(headKey), value).IfVersion(version))
-	if !fits(ops) {
+	if !storage.LimitsOf(c.store).Fit(ops) {
 		return 0, errRoom
 	}
 	return p.done, c.store.Apply(ctx, ops...)
@@ -237,13 +244,4 @@ func (c *Collection) indexOps(ctx context.Context, gone []string, fresh []search
 		ops[i].Key = c.index.Key(ops[i].Key)
 	}
 	return ops, nil
-}
-
-// fits tells whether a batch is one that engines take.
-func fits(ops []storage.Op) bool {
-	size := 0
-	for i := range ops {
-		size += len(ops[i].Key) + len(ops[i].Value)
-	}
-	return len(ops) <= storage.MaxBatch && size <= storage.MaxBatchBytes
 }

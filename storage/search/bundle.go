@@ -186,9 +186,10 @@ func (ix *Index) texts(ctx context.Context, r storage.Reader, gone []string, fre
 		if b := of(fresh[i].ID); b != nil {
 			b.docs = append(b.docs, fresh[i])
 		} else {
-			ops = append(ops, storage.Put(DocKey(fresh[i].ID), pack.Pack(new([]byte), fresh[i].encode())))
+			ops = append(ops, single(&fresh[i]))
 		}
 	}
+	most := r.Limits().Value
 	for _, name := range names {
 		b := bundles[name]
 		had, err := ReadRecord(ctx, r, DocKey(name))
@@ -203,14 +204,27 @@ func (ix *Index) texts(ctx context.Context, r storage.Reader, gone []string, fre
 		for id := range b.gone { // what was added before there were bundles
 			ops = append(ops, storage.Remove(DocKey(id)))
 		}
-		switch docs := append(kept, b.docs...); {
+		docs := append(slices.Clip(kept), b.docs...)
+		record := pack.Pack(new([]byte), encodeBundle(name, docs))
+		if len(record) > most { // what comes stands beside the bundle
+			for i := range b.docs {
+				ops = append(ops, single(&b.docs[i]))
+			}
+			docs, record = kept, pack.Pack(new([]byte), encodeBundle(name, kept))
+		}
+		switch {
 		case len(docs) > 0:
-			ops = append(ops, storage.Put(DocKey(name), pack.Pack(new([]byte), encodeBundle(name, docs))))
+			ops = append(ops, storage.Put(DocKey(name), record))
 		case err == nil:
 			ops = append(ops, storage.Remove(DocKey(name)))
 		}
 	}
 	return ops, nil
+}
+
+// single returns the operation that stores a document by itself.
+func single(d *Doc) storage.Op {
+	return storage.Put(DocKey(d.ID), pack.Pack(new([]byte), d.encode()))
 }
 
 // rebundling is what becomes of a bundle.

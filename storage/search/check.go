@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -109,13 +110,10 @@ func Rebuild(ctx context.Context, s storage.Scoped, opts *Options) (int, error) 
 	n := 0
 	var docs []Doc
 	flush := func() error {
+		err := ix.enter(ctx, s, docs)
 		n += len(docs)
-		ops, err := ix.add(ctx, s, docs)
 		docs = docs[:0]
-		if err != nil {
-			return err
-		}
-		return s.Apply(ctx, ops...)
+		return err
 	}
 	for e, err := range s.Scan(ctx, docPrefix, nil) {
 		if err != nil {
@@ -147,12 +145,27 @@ func clearBlocks(ctx context.Context, s storage.Scoped) error {
 		}
 		gone = append(gone, storage.Remove(key))
 	}
-	for ops := range slices.Chunk(gone, storage.MaxBatch) {
+	for ops := range s.Limits().Batches(gone) {
 		if err := s.Apply(ctx, ops...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// enter adds documents to the segments alone, in as many batches as the store wants.
+func (ix *Index) enter(ctx context.Context, s storage.Scoped, docs []Doc) error {
+	ops, err := ix.add(ctx, s, docs)
+	if err != nil {
+		return err
+	}
+	err = s.Apply(ctx, ops...)
+	if n := len(docs) / 2; n > 0 && errors.Is(err, storage.ErrInvalid) { // it is too much at once
+		if err = ix.enter(ctx, s, docs[:n]); err == nil {
+			err = ix.enter(ctx, s, docs[n:])
+		}
+	}
+	return err
 }
 
 // add returns the operations that add documents to the segments alone.

@@ -181,6 +181,9 @@ func (ix *Index) fresh(l *reading, docs []Doc, gone map[string]bool) (fresh []Do
 		} else if ok {
 			return nil, errors.New("append: the index has another document of that id: delete it first")
 		}
+		if err := ix.Fits(l.r, d); err != nil {
+			return nil, fmt.Errorf("append: %w", err)
+		}
 		had[d.ID] = true
 		fresh = append(fresh, *d)
 	}
@@ -205,7 +208,11 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 		if len(keys) < most-1 {
 			break
 		}
-		parts, err := readSegments(ctx, r, keys, limit)
+		room := roomOf(r)
+		if keys = room.merged(ix, keys, len(ops)); keys == nil {
+			break
+		}
+		parts, err := readSegments(ctx, r, keys, min(limit, room.bytes()))
 		if errors.Is(err, storage.ErrNotFound) {
 			break // another writer merges them at this moment
 		}
@@ -220,26 +227,47 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 			break
 		}
 	}
-	return ix.set.Mark(ix.put(ops, s)), nil
+	return ix.set.Mark(ix.put(r, ops, s)), nil
 }
 
-// put adds to ops the one that stores a segment, unless it is empty.
-func (ix *Index) put(ops []storage.Op, s *segment) []storage.Op {
+// put adds to ops the one that stores a segment, unless it is empty: several where the
+// store takes smaller values.
+func (ix *Index) put(r storage.Reader, ops []storage.Op, s *segment) []storage.Op {
 	if len(s.docs) == 0 {
 		return ops
 	}
-	level := s.level()
-	if level < sealedLevel {
-		if record := s.encode(); len(record) < sealBytes {
-			return append(ops, storage.Put(ix.set.Key(level, record), pack.Pack(new([]byte), record)))
-		}
+	level, seals := s.level(), roomOf(r).seals()
+	if level >= sealedLevel && seals {
+		return ix.putSealed(ops, s)
 	}
+	record := s.encode()
+	if len(record) >= sealBytes && seals {
+		return ix.putSealed(ops, s)
+	}
+	packed := pack.Pack(new([]byte), record)
+	if len(packed) > r.Limits().Value && len(s.docs) > 1 {
+		a, b := s.halves()
+		return ix.put(r, ix.put(r, ops, a), b)
+	}
+	return append(ops, storage.Put(ix.set.Key(level, record), packed))
+}
+
+// putSealed adds to ops those that store a segment with its postings in blocks.
+func (ix *Index) putSealed(ops []storage.Op, s *segment) []storage.Op {
 	record, blocks := s.seal()
 	key := ix.set.Key(sealedLevel, record)
 	for i, block := range blocks {
 		ops = append(ops, storage.Put(blockKey(key, i), block))
 	}
 	return append(ops, storage.Put(key, pack.Pack(new([]byte), record)))
+}
+
+// removing returns how many operations take a segment out.
+func (ix *Index) removing(key string) int {
+	if s := ix.set.Parts[key].sealed; s != nil {
+		return len(s.sums) + 1
+	}
+	return 1
 }
 
 // remove adds to ops those that take a segment out.
@@ -337,9 +365,10 @@ func (ix *Index) replace(l *reading, ids []string, docs []Doc) ([]storage.Op, er
 			small = append(small, parts[0])
 			continue
 		}
-		ops = ix.put(ops, merge(parts, drop))
+		ops = ix.put(r, ops, merge(parts, drop))
 	}
-	more, err := readSegments(ctx, r, rest, maxMerged)
+	room := roomOf(r)
+	more, err := readSegments(ctx, r, room.merged(ix, rest, len(ops)), min(maxMerged, room.bytes()))
 	if err != nil {
 		return nil, err
 	}
@@ -351,7 +380,7 @@ func (ix *Index) replace(l *reading, ids []string, docs []Doc) ([]storage.Op, er
 	if len(small) > 0 {
 		s = merge(append([]*segment{merge(small, drop)}, s), nil)
 	}
-	return ix.set.Mark(ix.put(ops, s)), nil
+	return ix.set.Mark(ix.put(r, ops, s)), nil
 }
 
 // Has tells whether the index has a document.

@@ -13,11 +13,37 @@ import (
 )
 
 const (
-	maxChange = 4 << 20 // bytes of vectors, IDs and what is beside them
-	perEntry  = 20      // of these at most
+	perEntry   = 20  // bytes beside a vector and its ID, at most
+	perSegment = 600 // bytes beside the entries of a segment, at most
+	marks      = 2   // ops that say that the index changed
 )
 
-var errLarge = &storage.InvalidError{Rule: "change of an index has over 4 MiB of vectors and ids: make several"}
+// mostChange is how many bytes of vectors, IDs and what is beside them a change may
+// have: half of a batch.
+func mostChange(l storage.Limits) int { return l.Batch / 2 }
+
+func errLarge(l storage.Limits) error {
+	return &storage.InvalidError{Rule: fmt.Sprintf("change of an index has over %d bytes of vectors and ids: make several", mostChange(l))}
+}
+
+// checkSize returns an error if points are too many for a change of a store with
+// limits, or one of them too large for a value.
+func (ix *Index) checkSize(l storage.Limits, points []Point) error {
+	size := 0
+	for i := range points {
+		n := ix.sizeOf(&points[i])
+		if n+perSegment > l.Value {
+			return &storage.InvalidError{Rule: fmt.Sprintf("vector of %d dimensions takes %d bytes, and the store takes values of %d: use fewer dimensions", ix.dim, n+perSegment, l.Value)}
+		}
+		size += n
+	}
+	if size > mostChange(l) {
+		return errLarge(l)
+	}
+	return nil
+}
+
+func (ix *Index) sizeOf(p *Point) int { return 2*ix.dim + len(p.ID) + perEntry }
 
 // Upsert returns the operations that add points, with keys relative to the
 // index; a point whose ID the index has replaces that one, and of two of the
@@ -26,12 +52,8 @@ var errLarge = &storage.InvalidError{Rule: "change of an index has over 4 MiB of
 // there may be 4 MiB with their IDs: 5,000 of 384 dimensions. Points that the
 // index has already are left out; where that are all, there are no operations.
 func (ix *Index) Upsert(ctx context.Context, r storage.Reader, points ...Point) ([]storage.Op, error) {
-	size := 0
-	for i := range points {
-		size += 2*ix.dim + len(points[i].ID) + perEntry
-	}
-	if size > maxChange {
-		return nil, errLarge
+	if err := ix.checkSize(r.Limits(), points); err != nil {
+		return nil, err
 	}
 	list := make([]entry, len(points))
 	for i, p := range points {
@@ -63,8 +85,8 @@ func (ix *Index) Delete(ctx context.Context, r storage.Reader, ids ...string) ([
 	for _, id := range ids {
 		size += len(id) + perEntry
 	}
-	if size > maxChange {
-		return nil, errLarge
+	if l := r.Limits(); size > mostChange(l) {
+		return nil, errLarge(l)
 	}
 	now := time.Now().Unix()
 	return ix.change(ctx, r, func(p *picture) []entry {
@@ -96,7 +118,7 @@ func (ix *Index) change(ctx context.Context, r storage.Reader, entries func(*pic
 	var ops []storage.Op
 	for len(list) >= 2*ix.most() {
 		s := ix.segment(list[:ix.most()])
-		ops = ix.put(ops, s, ix.level(s.weight()))
+		ops = ix.put(r, ops, s, ix.level(s.weight()))
 		list = list[ix.most():]
 	}
 	return ix.grow(ctx, r, ops, ix.segment(list))
@@ -149,6 +171,9 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 			break
 		}
 		keys = keys[:min(len(keys), 4*ix.fanIn())] // other writers may have made more
+		if keys = ix.mergeable(r.Limits(), keys, len(ops), s); keys == nil {
+			break
+		}
 		parts, err := ix.segments(ctx, r, keys)
 		if errors.Is(err, storage.ErrNotFound) {
 			break // another writer merges them at this moment
@@ -163,12 +188,12 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 		level = max(level+1, ix.level(s.weight()))
 		merged = true
 	}
-	ops = ix.put(ops, s, level)
-	if key := ix.wasteful(); key != "" && !merged {
+	ops = ix.put(r, ops, s, level)
+	if key := ix.wasteful(); key != "" && !merged && len(ops)+2+marks <= r.Limits().Ops {
 		parts, err := ix.segments(ctx, r, []string{key})
 		if err == nil {
 			s := ix.merge(parts, before)
-			ops = ix.put(append(ops, storage.Remove(key)), s, ix.level(s.weight()))
+			ops = ix.put(r, append(ops, storage.Remove(key)), s, ix.level(s.weight()))
 		} else if !errors.Is(err, storage.ErrNotFound) {
 			return nil, err
 		}
@@ -176,12 +201,35 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 	return ix.set.Mark(ops), nil
 }
 
-// put adds to ops the one that stores a segment, unless it is empty.
-func (ix *Index) put(ops []storage.Op, s *segment, level int) []storage.Op {
+// mergeable returns those of keys that can be merged with s in a change that has some ops
+// already: for each there is one that removes it and one that stores as much anew. It
+// returns nil where there is no room to speak of.
+func (ix *Index) mergeable(l storage.Limits, keys []string, ops int, s *segment) []string {
+	perVector := 2*ix.dim + maxName/4 + perEntry
+	left := l.Batch/2 - s.weight()/vectorWeight*perVector
+	n := 0
+	for n < len(keys) && ops+2*n+2+s.weight()/vectorWeight*perVector/l.Value+2*marks <= l.Ops {
+		if left -= ix.set.Parts[keys[n]].weight * perVector / vectorWeight; left < 0 {
+			break
+		}
+		n++
+	}
+	if n < min(2, len(keys)) {
+		return nil
+	}
+	return keys[:n]
+}
+
+// put adds to ops the one that stores a segment, unless it is empty: several where the
+// store takes smaller values.
+func (ix *Index) put(r storage.Reader, ops []storage.Op, s *segment, level int) []storage.Op {
 	if len(s.entries) == 0 {
 		return ops
 	}
 	record := s.encode()
+	if n := len(s.entries) / 2; n > 0 && len(record) > r.Limits().Value {
+		return ix.put(r, ix.put(r, ops, ix.segment(s.entries[:n]), level), ix.segment(s.entries[n:]), level)
+	}
 	return append(ops, storage.Put(ix.set.Key(level, record), record))
 }
 

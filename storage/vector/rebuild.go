@@ -50,6 +50,7 @@ func (ix *Index) Rebuild(ctx context.Context, s storage.Scoped, source iter.Seq2
 	if err := levels.Clear(ctx, s); err != nil {
 		return 0, fmt.Errorf("rebuild vectors: %w", err)
 	}
+	most := min(target, mostChange(s.Limits())/2)
 	n, size := 0, 0
 	var points []Point
 	flush := func() error {
@@ -71,12 +72,13 @@ func (ix *Index) Rebuild(ctx context.Context, s storage.Scoped, source iter.Seq2
 			return n, fmt.Errorf("rebuild vectors: %w", err)
 		}
 		p.Vector = slices.Clone(p.Vector)
-		points = append(points, p)
-		if size += 2*ix.dim + len(p.ID) + perEntry; size >= target {
+		if next := ix.sizeOf(&p); size > 0 && size+next > most {
 			if err := flush(); err != nil {
 				return n, err
 			}
 		}
+		points = append(points, p)
+		size += ix.sizeOf(&p)
 	}
 	return n, flush()
 }
@@ -109,18 +111,19 @@ func (ix *Index) groups(ctx context.Context, r storage.Reader) ([][]string, erro
 	}
 	defer ix.set.RUnlock()
 	var groups [][]string
-	weight := 0
+	l := r.Limits()
+	weight, most := 0, min(ix.full(levels.Levels-1), mostChange(l)/(2*ix.dim+maxName/4+perEntry)*vectorWeight)
 	for level := range levels.Levels {
 		keys, _ := ix.keys(level)
 		for _, key := range keys {
-			l := ix.set.Parts[key]
-			if l.dead+l.deletions == 0 && level == levels.Levels-1 {
+			part := ix.set.Parts[key]
+			if part.dead+part.deletions == 0 && level == levels.Levels-1 {
 				continue
 			}
-			if groups == nil || weight+l.weight > ix.full(levels.Levels-1) {
+			if groups == nil || weight+part.weight > most || 2*(len(groups[len(groups)-1])+1)+2*marks > l.Ops {
 				groups, weight = append(groups, nil), 0
 			}
-			weight += l.weight
+			weight += part.weight
 			groups[len(groups)-1] = append(groups[len(groups)-1], key)
 		}
 	}
@@ -149,5 +152,5 @@ func (ix *Index) rewritten(ctx context.Context, r storage.Reader, keys []string)
 	for _, key := range keys {
 		ops = append(ops, storage.Remove(key))
 	}
-	return ix.set.Mark(ix.put(ops, ix.merge(parts, math.MaxInt64), levels.Levels-1)), nil
+	return ix.set.Mark(ix.put(r, ops, ix.merge(parts, math.MaxInt64), levels.Levels-1)), nil
 }
