@@ -19,7 +19,7 @@ type bounds struct {
 	state   int            // of a layer's state
 	id      int            // of an id, escaped
 	slack   int            // that a batch keeps for heads, records of executions and deletions
-	change  storage.Limits // what is left of a batch to each layer, beside its state
+	change  storage.Limits // what each layer may have of a batch, beside its state
 	layers  int            // ops: how many a batch has at most with those of the layers, before it has its head
 }
 
@@ -29,6 +29,10 @@ const (
 	leastKey   = 256
 	leastValue = 4 << 10
 	leastBatch = 16 << 10
+
+	// What is in the prompt, and in the record where that has room for it.
+	leastOutputs = 1 << 18
+	leastFixed   = 1 << 16
 
 	maxID    = 256 // so that every key that holds one or two of them fits storage.MaxKey
 	maxPrune = 32  // ops that delete what is old
@@ -49,16 +53,22 @@ func boundsOf(l storage.Limits, layers []Layer) (bounds, error) {
 		Limits:  l,
 		item:    whole / 2,
 		items:   whole / 16 * 9,
-		outputs: max(whole/8, min(whole/2, 1<<18)),
-		fixed:   max(whole/32, min(whole/4, 1<<16)),
+		outputs: max(whole/8, leastOutputs),
+		fixed:   max(whole/32, leastFixed),
 		state:   l.Value - 64, // what of an envelope is no state has less
 		id:      min(maxID, (l.Key-len(stored.TurnKey(stored.ChildLineage("", 0, ""), 0)))/2),
 		slack:   max(l.Batch/32, min(l.Batch/4, 1<<13)),
 		layers:  l.Ops - run - 1 - old,
 		change:  l,
 	}
-	b.change.Ops = max((l.Ops-turn-run-old)/max(len(layers), 1), 1)
-	b.change.Batch = l.Batch - 2*b.slack
+	// A batch of the usual size has room for whatever layers come together with.
+	n := max(len(layers), 1)
+	if l.Ops < storage.MaxBatch {
+		b.change.Ops = max((l.Ops-turn-run-old)/n, 1)
+	}
+	if l.Batch < storage.MaxBatchBytes {
+		b.change.Batch = max((l.Batch-2*b.slack-min(l.Value, l.Batch/4))/n, l.Batch/8)
+	}
 	const advice = "use another store"
 	switch {
 	case l.Key < leastKey:

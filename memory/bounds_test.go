@@ -41,8 +41,8 @@ func TestStoreTooSmall(t *testing.T) {
 		}
 	}
 	opts := options()
-	opts.System = []projection.Item{projection.Text(projection.System, strings.Repeat("x", 1100))}
-	if _, err := memory.New(storagetest.Limited(mem.New(), storagetest.Small), nil, opts); err == nil || !strings.Contains(err.Error(), "are over 1024") {
+	opts.System = []projection.Item{projection.Text(projection.System, strings.Repeat("x", 1<<16))}
+	if _, err := memory.New(storagetest.Limited(mem.New(), storagetest.Small), nil, opts); err == nil || !strings.Contains(err.Error(), "are over 65536") {
 		t.Errorf("New with a long system item: %v", err)
 	}
 }

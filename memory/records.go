@@ -39,7 +39,7 @@ type Space struct {
 func (r *Records) Space() Space { return Space{r.m, r.prefix} }
 
 // Limits returns what there is room for in a change: what the store takes of a key and
-// a value, and the layer's share of the operations of a batch, beside its state. A
+// a value, and of a batch that is smaller than usual the layer's share, beside its state. A
 // change with more is made as long as the other layers leave room.
 func (r *Records) Limits() storage.Limits { return r.m.bounds.change.Below(r.prefix) }
 

@@ -219,6 +219,9 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 		if err != nil {
 			return nil, err
 		}
+		if len(parts) < 2 { // no room to speak of
+			break
+		}
 		for _, key := range keys[:len(parts)] {
 			ops = ix.remove(ops, key)
 		}
