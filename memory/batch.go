@@ -83,7 +83,7 @@ func (b *batch) keys() []string {
 	r := b.runs[0]
 	keys := r.keys[:0]
 	if b.turn {
-		keys = append(keys, r.headKey)
+		keys = append(keys, r.lineage.headKey)
 	}
 	for _, d := range b.drafts {
 		keys = append(keys, d.parts[0].stateKey)
@@ -159,31 +159,6 @@ func (b *batch) addDrafts(ctx context.Context, again bool) (dropped bool, err er
 	return dropped, nil
 }
 
-// refreshHead finds out where the lineage stands, if others may have moved it.
-func (r *Run) refreshHead(ctx context.Context, again bool) error {
-	if !again && !r.where.stale(r.moved) {
-		return nil
-	}
-	where, err := r.m.loadKept(ctx, r.headKey, r.moved)
-	if err != nil {
-		return err
-	}
-	switch {
-	case string(where.raw) == string(r.where.raw):
-	case where.raw == nil: // the thread has forgotten the lineage: its turns are numbered on
-		r.first = r.last + 1
-	default:
-		h, err := stored.Decode[stored.Head](r.headKey, where.raw)
-		if err != nil {
-			return err
-		}
-		r.last, r.first = h.Turn, h.First
-		r.gap = r.last-r.base != r.own
-	}
-	r.where = where
-	return nil
-}
-
 // detail is how much of a turn its record has.
 type detail uint8
 
@@ -196,10 +171,10 @@ const (
 // addTurn adds the record of the turn at work, and that of its epoch.
 func (b *batch) addTurn(ctx context.Context, again bool) error {
 	r := b.runs[0]
-	if err := r.refreshHead(ctx, again); err != nil {
+	if err := r.lineage.refresh(ctx, again); err != nil {
 		return err
 	}
-	n := r.last + 1
+	n := r.lineage.next()
 	var turn, epoch []byte // as they are stored
 	for d := whole; ; d++ {
 		r.texts.begin()
@@ -217,8 +192,8 @@ func (b *batch) addTurn(ctx context.Context, again bool) error {
 			r.reports.warn("the view was too large to be recorded: this turn cannot be replayed")
 		}
 	}
-	b.add(storage.Put(stored.TurnKey(r.lineage, n), turn).IfAbsent())
-	b.add(storage.Put(r.epochKey, epoch))
+	b.add(storage.Put(stored.TurnKey(r.lineage.prefix, n), turn).IfAbsent())
+	b.add(storage.Put(r.lineage.epochKey, epoch))
 	return nil
 }
 
@@ -226,7 +201,7 @@ func (b *batch) addTurn(ctx context.Context, again bool) error {
 // room, and the lineage's head, which says what is kept.
 func (b *batch) addHead(ctx context.Context) error {
 	r := b.runs[0]
-	n, first := r.last+1, max(r.first, 1)
+	n, first := r.lineage.next(), max(r.lineage.first, 1)
 	if keep := r.m.opts.KeepTurns; keep > 0 {
 		var err error
 		if first, err = b.prune(ctx, r, first, n-2*keep); err != nil {
@@ -234,10 +209,10 @@ func (b *batch) addHead(ctx context.Context) error {
 		}
 	}
 	w := &turned{number: n, first: first}
-	h := stored.Head{Turn: n, First: first, Execution: r.id, Whole: !r.gap}
+	h := stored.Head{Turn: n, First: first, Execution: r.id, Whole: !r.lineage.gap}
 	w.head.raw = h.Append(make([]byte, 0, 160))
 	b.turned = w
-	b.add(storage.Put(r.headKey, w.head.raw).IfVersion(r.where.version).Making(&w.head.version))
+	b.add(storage.Put(r.lineage.headKey, w.head.raw).IfVersion(r.lineage.head.version).Making(&w.head.version))
 	return nil
 }
 
@@ -249,7 +224,7 @@ func (b *batch) addRun(layersChanged bool) {
 	r := b.runs[0]
 	x := r.record()
 	if b.turn {
-		n := r.last + 1
+		n := r.lineage.next()
 		x.Step++
 		x.LastTurn = n
 		if x.FirstTurn == 0 {
@@ -286,7 +261,7 @@ func (b *batch) addParent() {
 
 // apply makes the batch.
 func (b *batch) apply(ctx context.Context) error {
-	ctx, span := b.m.tracing.operation(ctx, "upsert_memory", b.runs[0].lineage, "")
+	ctx, span := b.m.tracing.operation(ctx, "upsert_memory", b.runs[0].lineage.prefix, "")
 	var err error
 	if len(b.ops) > 0 {
 		err = b.m.store.Apply(ctx, b.ops...)
@@ -299,7 +274,7 @@ func (b *batch) apply(ctx context.Context) error {
 // move takes note that the batch may have changed the keys that it holds.
 func (b *batch) move() {
 	if b.turned != nil {
-		b.runs[0].moved.Add(1)
+		b.runs[0].lineage.moved.Add(1)
 	}
 	for _, d := range b.drafts {
 		if len(d.ops) > 0 {
@@ -352,13 +327,11 @@ func (r *Run) advance() {
 		return
 	}
 	r.landed = nil
-	n := w.number
-	r.places = append(r.places, place{start: r.start, turn: n})
-	r.start = r.prefix.Len()
-	r.last, r.first = n, w.first
-	r.own++
-	r.where = w.head
-	r.texts.stored(n)
+	r.log.committed(w.number)
+	r.lineage.committed(w)
+	r.texts.stored(w.number)
 	r.turn, r.itemBytes = nil, r.turn.encoded[:0]
-	r.trim()
+	if r.log.trim(r.m.opts.KeepTurns) {
+		r.account.reach(r.log.older(r.record().Log()))
+	}
 }

@@ -22,7 +22,7 @@ func (m *Memory) Begin(ctx context.Context, who Identity) (*Run, error) {
 	if err := validateID("execution", r.id, m.bounds.id); err != nil {
 		return nil, err
 	}
-	r.follow(stored.ThreadLineage(who.Thread))
+	r.lineage.follow(m, stored.ThreadLineage(who.Thread))
 	r.began = m.clock().Round(0).UTC()
 	if err := r.wake(ctx, "begin"); err != nil {
 		return nil, fmt.Errorf("begin execution: %w", err)
@@ -44,9 +44,9 @@ func (m *Memory) Resume(ctx context.Context, executionID string) (*Run, error) {
 		return nil, fmt.Errorf("resume execution %q: %w", executionID, ErrEnded)
 	}
 	r := m.newRun(x.ID, x.Identity)
-	r.follow(x.Lineage)
-	r.root, r.fork, r.base, r.began = x.Root, x.Fork, x.Base, x.Began
-	r.own, r.recorded = x.Step, true
+	r.lineage.follow(m, x.Lineage)
+	r.lineage.root, r.lineage.base, r.lineage.own = x.Root, x.Base, x.Step
+	r.fork, r.began, r.recorded = x.Fork, x.Began, true
 	r.family.depth, r.family.parentID = x.Depth, x.Parent
 	r.resumed = m.newID()
 	r.account.resume(x)
@@ -151,8 +151,8 @@ func (r *Run) allocate() {
 func (r *Run) record() *thread.Run {
 	now := r.account.now()
 	return &thread.Run{
-		ID: r.id, Identity: r.who, Lineage: r.lineage, Depth: r.family.depth, Parent: r.family.parentID, Root: r.root,
-		Fork: r.fork, Began: r.began, Ended: now.ended, Outcome: now.outcome, Base: r.base, Resumed: r.resumed,
+		ID: r.id, Identity: r.who, Lineage: r.lineage.prefix, Depth: r.family.depth, Parent: r.family.parentID, Root: r.lineage.root,
+		Fork: r.fork, Began: r.began, Ended: now.ended, Outcome: now.outcome, Base: r.lineage.base, Resumed: r.resumed,
 		FirstTurn: now.from, LastTurn: now.latest, Step: now.step, Usage: now.usage, Cost: now.cost, Model: now.model,
 	}
 }

@@ -87,29 +87,22 @@ func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 	}
 	child.family.parent, child.family.parentID, child.family.depth = r, r.id, r.family.depth+1
 	child.began = r.m.clock().Round(0).UTC()
-	if child.root = r.root; r.family.depth == 0 {
-		child.root = r.last + btoi(r.turn != nil)
+	if child.lineage.root = r.lineage.root; r.family.depth == 0 {
+		child.lineage.root = r.lineage.last + btoi(r.turn != nil)
 	}
-	child.follow(stored.ChildLineage(who.Thread, child.root, child.id))
-	child.where = kept{current: true, moved: child.moved.Load()}
-	if !opts.Log || r.prefix.Len() == 0 {
+	child.lineage.follow(r.m, stored.ChildLineage(who.Thread, child.lineage.root, child.id))
+	child.lineage.head = kept{current: true, moved: child.lineage.moved.Load()}
+	if !opts.Log || r.log.Len() == 0 {
 		return child, nil
 	}
-	child.prefix = r.prefix.Fork()
-	child.start = r.start
-	if len(r.places) > 0 {
+	child.log = r.log.fork(r.id)
+	if len(r.log.places) > 0 {
 		child.fork = r.record().Log()
-	}
-	for _, p := range r.places {
-		if p.in == "" {
-			p.in = r.id
-		}
-		child.places = append(child.places, p)
 	}
 	child.account.reach(r.account.now().older)
 	if r.turn != nil { // not stored anywhere yet
 		t := child.openTurn()
-		t.encoded, t.given = slices.Clone(r.turn.encoded), r.prefix.Len()-r.start
+		t.encoded, t.given = slices.Clone(r.turn.encoded), r.log.Len()-r.log.start
 		t.fromUser = r.turn.fromUser
 	}
 	return child, nil

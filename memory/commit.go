@@ -69,14 +69,14 @@ func (r *Run) answer(resp *Response) error {
 		return err
 	}
 	kept := *resp
-	kept.Items = r.prefix.Items(r.prefix.Len()-len(items), r.prefix.Len())
+	kept.Items = r.log.Items(r.log.Len()-len(items), r.log.Len())
 	kept.Usage = Usage{}.Plus(resp.Usage)
 	if kept.Model == "" {
 		kept.Model = r.m.opts.Model
 	}
 	t.response = &kept
 	if t.fromUser && t.view != nil {
-		r.prefix.Observe(kept.Usage.CacheRead, kept.Usage.CacheWrite)
+		r.log.Observe(kept.Usage.CacheRead, kept.Usage.CacheWrite)
 	}
 	r.account.answered(kept.Usage, kept.Cost, kept.Model)
 	return nil
@@ -89,7 +89,7 @@ func (r *Run) learn(ctx context.Context, traced bool) error {
 	if t.learned {
 		return nil
 	}
-	log, added := r.held(), r.prefix.Items(r.start+t.given, r.prefix.Len())
+	log, added := r.log.held(), r.log.Items(r.log.start+t.given, r.log.Len())
 	rd := r.round(ctx, traced, hookStore, r.m.slots, func(c *call) (err error) {
 		c.change, err = c.cell.layer.code.store(c.ctx, c.x, c.records, c.state, added, log, t.response)
 		return err
@@ -126,22 +126,22 @@ func (r *Run) appendRecord(b []byte, n int, d detail) []byte {
 	b = append(b, `{"v":1`...)
 	b = appendjson.Int(b, "turn", n)
 	b = appendjson.Text(b, "execution", r.id)
-	b = appendjson.Int(b, "base", r.base)
+	b = appendjson.Int(b, "base", r.lineage.base)
 	b = appendjson.Int(b, "step", r.account.now().step+1)
 	b = appendjson.Time(b, "time", r.m.clock().Round(0).UTC())
 	b = appendjson.Text(b, "tokenizer", r.m.frame.Tokenizer().Name())
-	b = appendjson.Int(b, "before", r.start)
+	b = appendjson.Int(b, "before", r.log.start)
 	if len(t.encoded) > 0 {
 		b = append(appendjson.Field(b, "items"), '[')
 		b = append(b, t.encoded...)
 		b = append(b, ']')
 		b = appendjson.Int(b, "given", t.given)
 		b = append(appendjson.Field(b, "sizes"), '[')
-		for i := r.start; i < r.prefix.Len(); i++ {
-			if i > r.start {
+		for i := r.log.start; i < r.log.Len(); i++ {
+			if i > r.log.start {
 				b = append(b, ',')
 			}
-			b = strconv.AppendInt(b, int64(r.prefix.Size(i, i+1)), 10)
+			b = strconv.AppendInt(b, int64(r.log.Size(i, i+1)), 10)
 		}
 		b = append(b, ']')
 	}
@@ -257,10 +257,10 @@ func (r *Run) beginBand(b []byte, band projection.Band) []byte {
 // lineage that it runs through.
 func (r *Run) appendStretch(b []byte, band projection.Band, from, count, n int) []byte {
 	for count > 0 {
-		p := r.position(from, n)
+		p := r.log.position(from, n)
 		here := count
 		if p.Execution != "" { // it may end before the stretch does
-			here = min(here, r.endOf(p.Execution)-from)
+			here = min(here, r.log.endOf(p.Execution)-from)
 		}
 		b = r.beginBand(b, band)
 		b = appendPosition(appendjson.Field(b, "log"), p)

@@ -184,7 +184,7 @@ func (t *typed[S]) spawn(ctx context.Context, x, child *Execution, r *Records, s
 func (t *typed[S]) merge(ctx context.Context, x *Execution, r *Records, state any, child *Run, childState any, result Result) (change, Result, error) {
 	out, err := t.hooks.OnReturn(ctx, &ReturnInput[S]{
 		Execution: x, Child: child.Execution(), Records: r, State: as[S](state), ChildState: as[S](childState),
-		ChildLog: child.held(), Result: result,
+		ChildLog: child.log.held(), Result: result,
 	})
 	return forget(out.Change), out.Result, err
 }

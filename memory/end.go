@@ -100,7 +100,7 @@ func (r *Run) complete(ctx context.Context, traced bool, outcome Outcome) error 
 		}
 	}
 	outcome = r.account.conclude(outcome, r.m.clock().Round(0).UTC())
-	log := r.held()
+	log := r.log.held()
 	for ; r.completed < len(r.m.given); r.completed++ {
 		rd := r.round(ctx, traced, hookComplete, []int{r.m.given[r.completed]}, func(c *call) (err error) {
 			c.change, err = c.cell.layer.code.complete(c.ctx, c.x, c.records, c.state, log, outcome)

@@ -37,7 +37,7 @@ func (r *Run) markTexts() (shown int) {
 		}
 	}
 	shown = len(r.texts.marked)
-	r.stateBytes = r.prefix.AppendState(r.stateBytes[:0], func(it *projection.Item, size int) int {
+	r.stateBytes = r.log.AppendState(r.stateBytes[:0], func(it *projection.Item, size int) int {
 		return r.texts.mark(it, size).index
 	})
 	return shown
@@ -51,10 +51,10 @@ func (r *Run) appendEpoch(b []byte, n, shown int) []byte {
 	if len(r.stateBytes) == 0 {
 		return append(b, '}')
 	}
-	from, pin := r.prefix.History()
-	b = appendPosition(appendjson.Field(b, "from"), r.position(from, n))
+	from, pin := r.log.History()
+	b = appendPosition(appendjson.Field(b, "from"), r.log.position(from, n))
 	if pin >= 0 {
-		b = appendPosition(appendjson.Field(b, "pin"), r.position(pin, n))
+		b = appendPosition(appendjson.Field(b, "pin"), r.log.position(pin, n))
 	}
 	if more := r.texts.marked[shown:]; len(more) > 0 {
 		b = append(appendjson.Field(b, "texts"), '[')

@@ -23,84 +23,136 @@ type place struct {
 	item  int // index in the turn of the item at start
 }
 
+// heldLog is what a run holds of its log, and where that is stored. It belongs to the
+// operation at work.
+type heldLog struct {
+	*projection.Prefix         // its items, and what the prompts showed of them
+	places             []place // ascending
+	start              int     // index of the first item of the turn at work
+}
+
+// fork returns the log with which a child of an execution begins.
+func (l *heldLog) fork(execution string) heldLog {
+	child := heldLog{Prefix: l.Fork(), start: l.start}
+	for _, p := range l.places {
+		if p.in == "" {
+			p.in = execution
+		}
+		child.places = append(child.places, p)
+	}
+	return child
+}
+
+// add adds a turn that is stored. sized says that the sizes of its items are known.
+func (l *heldLog) add(t *tailTurn, sized bool) {
+	l.places = append(l.places, place{start: l.Len(), in: t.in, turn: t.Number})
+	for i := range t.Items {
+		if sized {
+			l.AppendSized(t.Items[i], t.Sizes[i])
+		} else {
+			l.Append(t.Items[i])
+		}
+	}
+	l.start = l.Len()
+}
+
+// restore goes on with what the last prompt showed, pinned being the message that it
+// had from before what is held. A state that does not fit the log is left out.
+func (l *heldLog) restore(e *epochHead, items []projection.Item, pinned *projection.Item) {
+	if l.Restore(e.state, items, pinned) != nil {
+		return
+	}
+	if _, pin := l.History(); pinned != nil {
+		l.places = slices.Insert(l.places, 0, place{start: pin, in: e.Pin.Execution, turn: e.Pin.Turn, item: e.Pin.Item})
+	}
+}
+
+// committed takes note that the turn at work was written as the one with a number.
+func (l *heldLog) committed(turn int) {
+	l.places = append(l.places, place{start: l.start, turn: turn})
+	l.start = l.Len()
+}
+
 // position says where the log item with an index is stored, or will be when the
 // turn at work gets the number n.
-func (r *Run) position(i, n int) thread.Position {
-	if i >= r.start {
-		return thread.Position{Turn: n, Item: i - r.start}
+func (l *heldLog) position(i, n int) thread.Position {
+	if i >= l.start {
+		return thread.Position{Turn: n, Item: i - l.start}
 	}
-	at, ok := slices.BinarySearchFunc(r.places, i, func(p place, i int) int { return p.start - i })
+	at, ok := slices.BinarySearchFunc(l.places, i, func(p place, i int) int { return p.start - i })
 	if !ok {
 		at--
 	}
-	p := r.places[at]
+	p := l.places[at]
 	return thread.Position{Execution: p.in, Turn: p.turn, Item: p.item + i - p.start}
 }
 
 // endOf returns the log index at which the part that is in an execution's log
 // ends.
-func (r *Run) endOf(execution string) int {
-	for i := range r.places {
-		if r.places[i].in == execution && (i+1 == len(r.places) || r.places[i+1].in != execution) {
-			if i+1 < len(r.places) {
-				return r.places[i+1].start
+func (l *heldLog) endOf(execution string) int {
+	for i := range l.places {
+		if l.places[i].in == execution && (i+1 == len(l.places) || l.places[i+1].in != execution) {
+			if i+1 < len(l.places) {
+				return l.places[i+1].start
 			}
-			return r.start
+			return l.start
 		}
 	}
-	return r.prefix.Len()
+	return l.Len()
 }
 
 // held returns the part of the log that hooks are given: all that the run holds
 // without a gap.
-func (r *Run) held() []projection.Item { return r.prefix.Items(r.prefix.First(), r.prefix.Len()) }
+func (l *heldLog) held() []projection.Item { return l.Items(l.First(), l.Len()) }
 
-// trim drops from the log what no view can show any more, between turns.
-func (r *Run) trim() {
-	keep := r.m.opts.KeepTurns
-	if keep > 0 && len(r.places) > keep {
-		r.drop(len(r.places)-max(keep/2, 1), -1)
+// trim drops what no view can show any more, between turns, and reports whether
+// anything was. Of a thread that forgets, no more than so many turns are kept.
+func (l *heldLog) trim(keep int) (dropped bool) {
+	if keep > 0 && len(l.places) > keep {
+		l.forget(len(l.places)-max(keep/2, 1), -1)
+		dropped = true
 	}
-	to, user := r.prefix.Spare()
+	to, user := l.Spare()
 	if keep > 0 && user >= 0 { // history reaches back no further than that many turns
 		to, user = min(to, user), -1
 	}
-	at := sort.Search(len(r.places), func(i int) bool { return r.places[i].start > to }) - 1
+	at := sort.Search(len(l.places), func(i int) bool { return l.places[i].start > to }) - 1
 	if at < 0 {
-		return
+		return dropped
 	}
-	first, start, end := r.prefix.First(), r.places[at].start, r.prefix.Len()
+	first, start, end := l.First(), l.places[at].start, l.Len()
 	if start <= first {
-		return
+		return dropped
 	}
-	if dropped := r.prefix.Size(first, start); dropped > 0 && dropped >= r.prefix.Size(start, end) {
-		r.drop(at, user)
+	if spare := l.Size(first, start); spare > 0 && spare >= l.Size(start, end) {
+		l.forget(at, user)
+		dropped = true
 	}
+	return dropped
 }
 
-// drop forgets what is stored before a place, but for the user message with an
+// forget drops what is stored before a place, but for the user message with an
 // index, -1 for none.
-func (r *Run) drop(at, user int) {
+func (l *heldLog) forget(at, user int) {
 	var places []place
-	if from := r.places[at].start; user >= 0 && user < from {
-		p := r.position(user, 0)
+	if from := l.places[at].start; user >= 0 && user < from {
+		p := l.position(user, 0)
 		places = append(places, place{start: user, in: p.Execution, turn: p.Turn, item: p.Item})
 	}
-	r.prefix.Drop(r.places[at].start, user >= 0)
-	r.places = append(places, r.places[at:]...)
-	r.reach()
+	l.Drop(l.places[at].start, user >= 0)
+	l.places = append(places, l.places[at:]...)
 }
 
-// reach takes note of what part of its log the run does not hold.
-func (r *Run) reach() {
-	if r.prefix.First() == 0 {
-		return
+// older returns what of a log comes before what is held of it; nil if that is all.
+func (l *heldLog) older(log *thread.Log) *thread.Log {
+	if l.First() == 0 {
+		return nil
 	}
-	at := slices.IndexFunc(r.places, func(p place) bool { return p.start >= r.prefix.First() })
-	first := &r.places[at]
-	older := *r.record().Log().Of(first.in)
+	at := slices.IndexFunc(l.places, func(p place) bool { return p.start >= l.First() })
+	first := &l.places[at]
+	older := *log.Of(first.in)
 	older.Turn = first.turn - 1
-	r.account.reach(&older)
+	return &older
 }
 
 // Earlier yields the items that come before the Log that hooks of this phase are

@@ -101,7 +101,7 @@ func (r *Run) enter(items []projection.Item, in *intake) error {
 		return err
 	}
 	t.encoded = encoded
-	r.prefix.Append(items...)
+	r.log.Append(items...)
 	for i := range items {
 		if items[i].Kind == projection.Message && items[i].Role == projection.User {
 			t.fromUser = true
@@ -115,7 +115,7 @@ func (r *Run) enter(items []projection.Item, in *intake) error {
 
 // holds says whether an item with an id is in the turn at work.
 func (r *Run) holds(id string) bool {
-	return slices.ContainsFunc(r.prefix.Items(r.start, r.prefix.Len()), func(it projection.Item) bool { return it.ID == id })
+	return slices.ContainsFunc(r.log.Items(r.log.start, r.log.Len()), func(it projection.Item) bool { return it.ID == id })
 }
 
 func (r *Run) hasAppend() bool {
@@ -171,14 +171,14 @@ func (r *Run) pipe(ctx context.Context, traced bool, in *intake, items []project
 
 // assemble recalls from all layers and builds the view.
 func (r *Run) assemble(ctx context.Context, span trace.Span, traced bool) (*projection.View, error) {
-	rd := r.recall(ctx, traced, r.prefix.Shown(r.contribs))
+	rd := r.recall(ctx, traced, r.log.Shown(r.contribs))
 	if err := ctx.Err(); err != nil {
 		r.note(rd, nil)
 		return nil, err
 	}
 	r.contribute(rd)
-	from, _ := r.prefix.History()
-	view, err := r.prefix.Project(ctx, r.contribs)
+	from, _ := r.log.History()
+	view, err := r.log.Project(ctx, r.contribs)
 	r.note(rd, view) // a failed Recall does not fail the turn
 	r.reuse(rd)
 	if err != nil {
@@ -201,7 +201,7 @@ func useOf(v *projection.View, layer string) *projection.LayerUse {
 
 // recall runs the Recall hooks, telling them what of the log is shown.
 func (r *Run) recall(ctx context.Context, traced bool, shown []projection.Item) *round {
-	log, query := r.held(), r.prefix.Query()
+	log, query := r.log.held(), r.log.Query()
 	rd := r.round(ctx, traced, hookRecall, r.m.slots, func(c *call) (err error) {
 		c.recalled, c.change, err = c.cell.layer.code.recall(c.ctx, c.x, c.records, c.state, log, shown, query, c.budget)
 		return err

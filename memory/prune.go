@@ -38,7 +38,7 @@ func (b *batch) prune(ctx context.Context, r *Run, first, upTo int) (int, error)
 	}
 	d := &deletions{b, len(b.ops), b.size}
 	for n := 0; first <= upTo && n < maxPruned && d.more(); n++ {
-		key := stored.TurnKey(r.lineage, first)
+		key := stored.TurnKey(r.lineage.prefix, first)
 		data, _, err := r.m.store.Get(ctx, key)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return first, err
@@ -54,7 +54,7 @@ func (b *batch) prune(ctx context.Context, r *Run, first, upTo int) (int, error)
 	if r.family.depth > 0 {
 		return first, nil
 	}
-	runs := stored.ChildrenPrefix(r.lineage)
+	runs := stored.ChildrenPrefix(r.lineage.prefix)
 	for key, err := range r.m.store.List(ctx, runs) {
 		if err != nil {
 			return first, err

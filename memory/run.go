@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -17,18 +16,14 @@ import (
 // another. [Run.Call], [Run.Report], [Run.Execution], [Run.Tools] and the
 // Return of children may be called at any time.
 type Run struct {
-	m                         *Memory
-	id                        string
-	who                       Identity
-	lineage                   string // key prefix of its turns
-	runKey, headKey, epochKey string
-	moved                     *atomic.Uint64 // counts the changes of headKey
-	root                      int            // turn of the thread that its topmost ancestor spawned it at; 0 at depth 0
-	fork                      *thread.Log    // the log that it began with, if that was its parent's
-	base                      int            // last turn of the lineage when it began
-	began                     time.Time
-	resumed                   string  // tells it from the same execution where that began, or was resumed before
-	cells                     []*cell // in the order given
+	m       *Memory
+	id      string
+	who     Identity
+	runKey  string
+	fork    *thread.Log // the log that it began with, if that was its parent's
+	began   time.Time
+	resumed string  // tells it from the same execution where that began, or was resumed before
+	cells   []*cell // in the order given
 
 	account account
 	reports reports
@@ -41,14 +36,8 @@ type Run struct {
 	writing token // while a batch with its cells is made
 
 	// What follows belongs to the operation at work.
-	prefix    *projection.Prefix // its log, and what the prompts showed of it
-	places    []place            // of the log, ascending
-	start     int                // index in the log of the first item of the turn at work
-	last      int                // last turn known of the lineage
-	first     int                // first turn kept of the lineage
-	own       int                // turns that it committed
-	gap       bool               // others committed to the lineage since it began
-	where     kept               // the lineage's head as last read or written
+	lineage   lineage
+	log       heldLog
 	texts     *texts
 	contribs  []projection.Contribution // of the active layers that recall, in slot order
 	turn      *turn                     // nil between turns
@@ -85,14 +74,14 @@ type turn struct {
 // failed, or a child was given it and did nothing.
 func (r *Run) idle() bool {
 	t := r.turn
-	return t.view == nil && t.response == nil && r.prefix.Len() == r.start+t.given
+	return t.view == nil && t.response == nil && r.log.Len() == r.log.start+t.given
 }
 
 func (m *Memory) newRun(id string, who Identity) *Run {
 	r := &Run{
 		m: m, id: id, runKey: stored.RunKey(id), who: who,
 		work: newToken(), writing: newToken(), family: family{merging: newToken()},
-		prefix: m.frame.NewPrefix(0), texts: newTexts(m.frame.Tokenizer(), m.opts.KeepTurns),
+		log: heldLog{Prefix: m.frame.NewPrefix(0)}, texts: newTexts(m.frame.Tokenizer(), m.opts.KeepTurns),
 		cells: make([]*cell, len(m.layers)),
 	}
 	r.stop, r.cancel = context.WithCancel(context.Background())
@@ -106,12 +95,6 @@ func (m *Memory) newRun(id string, who Identity) *Run {
 	r.account.model = m.opts.Model
 	r.reports.open(id, 1)
 	return r
-}
-
-// follow sets the lineage that the run's turns go to.
-func (r *Run) follow(lineage string) {
-	r.lineage, r.headKey, r.epochKey = lineage, stored.HeadKey(lineage), stored.EpochKey(lineage)
-	r.moved = r.m.moves.of(r.headKey)
 }
 
 // begin waits until the run is free, and says whether it can be used: not if it

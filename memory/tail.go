@@ -16,19 +16,14 @@ import (
 // loadLog reads where the lineage stands, the part of its log that can be used,
 // and the epoch, if that still fits the log.
 func (r *Run) loadLog(ctx context.Context) error {
-	h, err := r.readHead(ctx)
+	resumed := r.account.now().step > 0
+	h, err := r.lineage.load(ctx, resumed)
 	if err != nil {
 		return err
 	}
 	if h == nil {
 		return nil // a child that never committed cannot be resumed
 	}
-	r.last, r.first = h.Turn, h.First
-	resumed := r.account.now().step > 0
-	if !resumed {
-		r.base = h.Turn
-	}
-	r.gap = r.last-r.base != r.own
 	var e *epochHead
 	if h.Whole && !resumed || h.Execution == r.id {
 		if e, err = r.readEpoch(ctx); err != nil {
@@ -40,12 +35,11 @@ func (r *Run) loadLog(ctx context.Context) error {
 	if err != nil || len(turns) == 0 {
 		return err
 	}
-	r.prefix = r.m.frame.NewPrefix(turns[0].Before)
+	r.log.Prefix = r.m.frame.NewPrefix(turns[0].Before)
 	for i := range turns {
-		r.appendTurn(&turns[i])
+		r.log.add(&turns[i], r.sized(&turns[i]))
 	}
-	r.start = r.prefix.Len()
-	r.reach()
+	r.account.reach(r.log.older(log))
 	last := &turns[len(turns)-1]
 	if last.in != "" {
 		return nil
@@ -57,23 +51,10 @@ func (r *Run) loadLog(ctx context.Context) error {
 	return r.loadEpoch(ctx, log, e, turns)
 }
 
-// readHead reads the lineage's head; nil if it has none yet.
-func (r *Run) readHead(ctx context.Context) (*stored.Head, error) {
-	where, err := r.m.loadKept(ctx, r.headKey, r.moved)
-	if err != nil {
-		return nil, err
-	}
-	r.where = where
-	if where.raw == nil {
-		return nil, nil
-	}
-	return stored.Decode[stored.Head](r.headKey, where.raw)
-}
-
 // readEpoch reads the epoch that the lineage's last turn left; nil if it left
 // none.
 func (r *Run) readEpoch(ctx context.Context) (*epochHead, error) {
-	key := r.epochKey
+	key := r.lineage.epochKey
 	data, _, err := r.m.store.Get(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
@@ -86,7 +67,7 @@ func (r *Run) readEpoch(ctx context.Context) (*epochHead, error) {
 	}
 	record, state, _ := bytes.Cut(data, []byte("\n"))
 	e, err := stored.Decode[epochHead](key, record)
-	if err != nil || len(state) == 0 || e.Turn != r.last {
+	if err != nil || len(state) == 0 || e.Turn != r.lineage.last {
 		return nil, err
 	}
 	e.state = state
@@ -192,18 +173,6 @@ func (m *Memory) readTail(ctx context.Context, log *thread.Log, enough func(*tai
 	return tail, nil
 }
 
-func (r *Run) appendTurn(t *tailTurn) {
-	r.places = append(r.places, place{start: r.prefix.Len(), in: t.in, turn: t.Number})
-	sized := r.sized(t)
-	for i := range t.Items {
-		if sized {
-			r.prefix.AppendSized(t.Items[i], t.Sizes[i])
-		} else {
-			r.prefix.Append(t.Items[i])
-		}
-	}
-}
-
 // sized reports whether the sizes in a record are those of the run's tokenizer.
 func (r *Run) sized(t *tailTurn) bool {
 	return t.Tokenizer == r.m.frame.Tokenizer().Name() && len(t.Sizes) == len(t.Items)
@@ -220,12 +189,7 @@ func (r *Run) loadEpoch(ctx context.Context, log *thread.Log, e *epochHead, turn
 	if err != nil {
 		return err
 	}
-	if r.prefix.Restore(e.state, items, pinned) != nil {
-		return nil
-	}
-	if _, pin := r.prefix.History(); pinned != nil {
-		r.places = slices.Insert(r.places, 0, place{start: pin, in: e.Pin.Execution, turn: e.Pin.Turn, item: e.Pin.Item})
-	}
+	r.log.restore(e, items, pinned)
 	return nil
 }
 
@@ -255,7 +219,7 @@ func (r *Run) loadTexts(ctx context.Context, refs []thread.ItemRef) ([]projectio
 		ref := &refs[i]
 		t := records[ref.Turn]
 		if t == nil {
-			key := stored.TurnKey(r.lineage, ref.Turn)
+			key := stored.TurnKey(r.lineage.prefix, ref.Turn)
 			data, _, err := r.m.store.Get(ctx, key)
 			if errors.Is(err, storage.ErrNotFound) {
 				return nil, nil

@@ -115,7 +115,7 @@ func (b *batch) landed(known bool) {
 		}
 	}
 	if b.turned != nil {
-		note(&b.turned.head, b.runs[0].moved)
+		note(&b.turned.head, b.runs[0].lineage.moved)
 	}
 }
 
@@ -206,7 +206,7 @@ func (b *batch) stands(ctx context.Context) (bool, error) {
 	// The record may have been written again, by who resumed the execution, or
 	// pruned. The turn says it too.
 	if b.turned != nil {
-		data, _, err := b.m.store.Get(ctx, stored.TurnKey(run.lineage, b.turned.number))
+		data, _, err := b.m.store.Get(ctx, stored.TurnKey(run.lineage.prefix, b.turned.number))
 		if err == nil {
 			data, err = pack.Unpack(data)
 		}
@@ -232,13 +232,13 @@ func (b *batch) pruned(ctx context.Context) (bool, error) {
 	if b.turned != nil {
 		newest = b.turned.number
 	}
-	first, err := b.m.firstKept(ctx, run.lineage)
+	first, err := b.m.firstKept(ctx, run.lineage.prefix)
 	if errors.Is(err, storage.ErrNotFound) && run.family.depth > 0 { // a child's lineage goes with the turn that it was spawned at
-		newest = run.root
+		newest = run.lineage.root
 		first, err = b.m.firstKept(ctx, stored.ThreadLineage(run.who.Thread))
 	}
 	if errors.Is(err, storage.ErrNotFound) {
-		return run.where.raw != nil, nil
+		return run.lineage.head.raw != nil, nil
 	}
 	return first > newest, err
 }

@@ -1,0 +1,91 @@
+package memory
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/stratamem/strata/memory/internal/stored"
+)
+
+// lineage is where the turns of an execution go, and where that stands as far as the
+// execution knows. It belongs to the operation at work.
+type lineage struct {
+	m                 *Memory
+	prefix            string // of the keys of its turns
+	headKey, epochKey string
+	moved             *atomic.Uint64 // counts the changes of headKey
+	root              int            // turn of the thread that the topmost ancestor was spawned at; 0 at depth 0
+	base              int            // last turn when the execution began
+	last              int            // last turn known
+	first             int            // first turn kept
+	own               int            // turns that the execution committed
+	gap               bool           // others committed since it began
+	head              kept           // as last read or written
+}
+
+// follow sets where the turns go.
+func (l *lineage) follow(m *Memory, prefix string) {
+	l.m, l.prefix, l.headKey, l.epochKey = m, prefix, stored.HeadKey(prefix), stored.EpochKey(prefix)
+	l.moved = m.moves.of(l.headKey)
+}
+
+// next returns the number of the turn at work, if nobody commits before it.
+func (l *lineage) next() int { return l.last + 1 }
+
+// load reads where the lineage stands, for an execution that begins or, if it has
+// committed already, resumes; nil if there is no turn yet.
+func (l *lineage) load(ctx context.Context, resumed bool) (*stored.Head, error) {
+	head, err := l.m.loadKept(ctx, l.headKey, l.moved)
+	if err != nil {
+		return nil, err
+	}
+	l.head = head
+	if head.raw == nil {
+		return nil, nil
+	}
+	h, err := stored.Decode[stored.Head](l.headKey, head.raw)
+	if err != nil {
+		return nil, err
+	}
+	if !resumed {
+		l.base = h.Turn
+	}
+	l.standAt(h)
+	return h, nil
+}
+
+// refresh finds out where the lineage stands, if others may have moved it.
+func (l *lineage) refresh(ctx context.Context, again bool) error {
+	if !again && !l.head.stale(l.moved) {
+		return nil
+	}
+	head, err := l.m.loadKept(ctx, l.headKey, l.moved)
+	if err != nil {
+		return err
+	}
+	switch {
+	case string(head.raw) == string(l.head.raw):
+	case head.raw == nil: // the thread has forgotten the lineage: its turns are numbered on
+		l.first = l.last + 1
+	default:
+		h, err := stored.Decode[stored.Head](l.headKey, head.raw)
+		if err != nil {
+			return err
+		}
+		l.standAt(h)
+	}
+	l.head = head
+	return nil
+}
+
+func (l *lineage) standAt(h *stored.Head) {
+	l.last, l.first = h.Turn, h.First
+	l.gap = l.last-l.base != l.own
+}
+
+// committed takes note that the next turn was written.
+func (l *lineage) committed(w *turned) {
+	l.last, l.first = w.number, w.first
+	l.own++
+	l.head = w.head
+}
