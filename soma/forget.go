@@ -195,17 +195,21 @@ func (w *Writer) forgetOnce(ctx context.Context, key, cause, reason string, at m
 	}
 	ops := []storage.Op{storage.Put(tombstonePrefix+storage.EscapeSegment(id), value)}
 	for _, k := range doomed {
-		if ops = append(ops, storage.Remove(k)); len(ops) == 500 {
-			if err := s.db.Apply(ctx, ops...); err != nil {
-				return err
-			}
-			ops = nil
-		}
+		ops = append(ops, storage.Remove(k))
 	}
 	if owner, _, err := s.db.Get(ctx, idPrefix+storage.EscapeSegment(id)); err == nil && string(owner) == key {
 		last = append(last, storage.Remove(idPrefix+storage.EscapeSegment(id)))
 	}
-	if err := s.db.Apply(ctx, append(append(ops, last...), remove)...); err != nil {
+	last = append(last, remove)
+	if all := append(slices.Clip(ops), last...); storage.LimitsOf(s.db).Fit(all) {
+		ops, last = nil, all
+	}
+	for part := range storage.LimitsOf(s.db).Batches(ops) {
+		if err := s.db.Apply(ctx, part...); err != nil {
+			return err
+		}
+	}
+	if err := s.db.Apply(ctx, last...); err != nil {
 		return err
 	}
 	out.Entities = append(out.Entities, dead)

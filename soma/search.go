@@ -48,8 +48,10 @@ func textPrefix(key string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-func textOf(e *Entity, digest string) search.Doc {
-	const most = 1 << 19
+// textOf returns what is found of an entity: the beginning of its text, as much as any
+// store takes.
+func (s *Store) textOf(e *Entity, digest string) search.Doc {
+	most := min(1<<19, storage.LimitsOf(s.db).Value/4)
 	text := e.Name + "\n" + e.Body
 	if len(text) > most {
 		text = text[:most]
@@ -60,13 +62,32 @@ func textOf(e *Entity, digest string) search.Doc {
 	}
 }
 
-// indexing returns the operations for what a batch does to the index. Two
+// rest is a namespace of which a batch has some operations already.
+type rest struct {
+	storage.Scoped
+	limits storage.Limits
+}
+
+func beside(s storage.Scoped, ops []storage.Op) rest {
+	l := s.Limits()
+	l.Ops = max(l.Ops-len(ops), 1)
+	for i := range ops {
+		l.Batch -= len(ops[i].Key) + len(ops[i].Value)
+	}
+	l.Batch = max(l.Batch, 1)
+	return rest{s, l}
+}
+
+func (r rest) Limits() storage.Limits { return r.limits }
+
+// indexing returns the operations for what a batch does to the index, beside those
+// that it has already. Two
 // batches that rewrite the same part of it conflict, or one would bring back what
 // the other has taken out; and two that bring the same text in, or who takes it
 // out at that moment would know of one of them. What a text's record is the batch
 // asks before it looks at the index, which then is at least as new: who brought the
 // text in meanwhile is either seen there or in the way.
-func (s *Store) indexing(ctx context.Context, gone []string, docs []search.Doc) ([]storage.Op, error) {
+func (s *Store) indexing(ctx context.Context, with []storage.Op, gone []string, docs []search.Doc) ([]storage.Op, error) {
 	scope := s.searchScope()
 	versions := make(map[string]storage.Version, len(docs)) // usually the empty one: the text is absent
 	for i := range docs {
@@ -77,7 +98,7 @@ func (s *Store) indexing(ctx context.Context, gone []string, docs []search.Doc) 
 		}
 		versions[key] = version
 	}
-	ops, err := s.searched.index.Replace(ctx, scope, gone, docs...)
+	ops, err := s.searched.index.Replace(ctx, beside(scope, with), gone, docs...)
 	if err != nil {
 		return nil, fmt.Errorf("index entity: %w", err)
 	}
@@ -277,15 +298,26 @@ func (s *Store) lookAt(ctx context.Context, keys []string) error {
 
 // enter takes entities into the index that it lacks.
 func (s *Store) enter(ctx context.Context, keys []string) error {
-	for part := range slices.Chunk(keys, 100) {
-		err := s.change(ctx, func(b *batch) error {
-			for _, key := range part {
-				if err := b.enter(ctx, key); err != nil {
-					return err
-				}
+	return s.inParts(ctx, keys, func(b *batch, part []string) error {
+		for _, key := range part {
+			if err := b.enter(ctx, key); err != nil {
+				return err
 			}
-			return nil
-		})
+		}
+		return nil
+	})
+}
+
+// inParts makes a change of each part of a list that the store takes as one.
+func (s *Store) inParts(ctx context.Context, list []string, f func(b *batch, part []string) error) error {
+	const most = 100
+	for part := range slices.Chunk(list, most) {
+		err := s.change(ctx, func(b *batch) error { return f(b, part) })
+		if n := len(part) / 2; n > 0 && errors.Is(err, storage.ErrInvalid) { // it is too much at once
+			if err = s.inParts(ctx, part[:n], f); err == nil {
+				err = s.inParts(ctx, part[n:], f)
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -306,7 +338,7 @@ func (b *batch) enter(ctx context.Context, key string) error {
 	}
 	e, err := b.s.load(ctx, key)
 	if err == nil {
-		b.docs = append(b.docs, textOf(e.Entity, e.digest))
+		b.docs = append(b.docs, b.s.textOf(e.Entity, e.digest))
 		return nil
 	}
 	b.ops = b.ops[:n]
@@ -318,16 +350,10 @@ func (b *batch) enter(ctx context.Context, key string) error {
 
 // strike takes texts out of the index.
 func (s *Store) strike(ctx context.Context, ids []string) error {
-	for part := range slices.Chunk(ids, 100) {
-		err := s.change(ctx, func(b *batch) error {
-			b.gone = part
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.inParts(ctx, ids, func(b *batch, part []string) error {
+		b.gone = part
+		return nil
+	})
 }
 
 // textsOf returns the ids of all texts that the index has of an entity, those

@@ -300,11 +300,15 @@ func (s *Store) change(ctx context.Context, f func(*batch) error) error {
 		if err := f(b); err != nil {
 			return err
 		}
-		ops, err := s.indexing(ctx, b.gone, b.docs)
+		ops, err := s.indexing(ctx, b.ops, b.gone, b.docs)
 		if err != nil {
 			return err
 		}
-		return s.db.Apply(storage.WithActor(ctx, b.actor), append(b.ops, ops...)...)
+		ops = append(b.ops, ops...)
+		if err := storage.LimitsOf(s.db).ValidateOps(ops); err != nil {
+			return fmt.Errorf("change is more than the store takes: give the entity a shorter text, a shorter id or fewer links: %w", err)
+		}
+		return s.db.Apply(storage.WithActor(ctx, b.actor), ops...)
 	})
 }
 
@@ -385,7 +389,7 @@ func (b *batch) record(key string, n int, v *versionRecord, e *stored) error {
 	b.docs = slices.DeleteFunc(b.docs, func(d search.Doc) bool { return d.Source == key })
 	if e != nil {
 		v.Digest, v.Document = e.digest, e.document
-		b.docs = append(b.docs, textOf(e.Entity, v.Digest))
+		b.docs = append(b.docs, b.s.textOf(e.Entity, v.Digest))
 	}
 	value, err := json.Marshal(v)
 	if err != nil {
