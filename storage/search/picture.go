@@ -91,7 +91,8 @@ func newPicture(old *picture) *picture {
 		after:    make(map[uint32]int32),
 	}
 	if old != nil {
-		p.grow(old.live + 1024)
+		const fresh = 1 << 13 // until the next is made, about
+		p.grow(old.live + fresh)
 		p.kept = make(map[string]*sealed)
 		for _, s := range old.sealed {
 			p.kept[s.key] = s
