@@ -145,6 +145,9 @@ func (b *burden) play(tick time.Duration, turn func(i int) (thread string, input
 			}
 		}
 		store.allocated.Add(int64(totalAlloc() - allocated))
+		if raced {
+			store.allocated.Store(0)
+		}
 		if quarter := b.turns / 4; (i+1)%quarter == 0 {
 			c := store.take()
 			quarters = append(quarters, cost{c.reads / quarter, c.read / quarter, c.written / quarter, c.allocated / quarter})

@@ -1,0 +1,5 @@
+//go:build race
+
+package layers_test
+
+const raced = true
