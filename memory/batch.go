@@ -81,7 +81,7 @@ func newDrafts(runs []*Run) []*draft {
 // sorted.
 func (b *batch) keys() []string {
 	r := b.runs[0]
-	keys := r.keys[:0]
+	keys := r.writer.keys[:0]
 	if b.turn {
 		keys = append(keys, r.lineage.headKey)
 	}
@@ -89,7 +89,7 @@ func (b *batch) keys() []string {
 		keys = append(keys, d.parts[0].stateKey)
 	}
 	slices.Sort(keys)
-	r.keys = keys
+	r.writer.keys = keys
 	return keys
 }
 
@@ -179,12 +179,12 @@ func (b *batch) addTurn(ctx context.Context, again bool) error {
 	for d := whole; ; d++ {
 		r.texts.begin()
 		shown := 0
-		if r.stateBytes = r.stateBytes[:0]; d == whole {
+		if r.writer.stateBytes = r.writer.stateBytes[:0]; d == whole {
 			shown = r.markTexts()
 		}
-		r.turnBytes = r.appendRecord(r.turnBytes[:0], n, d)
-		r.epochBytes = r.appendEpoch(r.epochBytes[:0], n, shown)
-		turn, epoch = pack.Pack(&r.turnFrame, r.turnBytes), pack.Pack(&r.epochFrame, r.epochBytes)
+		r.writer.turnBytes = r.appendRecord(r.writer.turnBytes[:0], n, d)
+		r.writer.epochBytes = r.appendEpoch(r.writer.epochBytes[:0], n, shown)
+		turn, epoch = pack.Pack(&r.writer.turnFrame, r.writer.turnBytes), pack.Pack(&r.writer.epochFrame, r.writer.epochBytes)
 		if r.m.bounds.turnFits(turn, epoch) || d == bare {
 			break
 		}
@@ -233,10 +233,10 @@ func (b *batch) addRun(layersChanged bool) {
 	}
 	switch {
 	case x.FirstTurn > 0 || x.Outcome == "" || layersChanged:
-		r.runBytes = appendRun(r.runBytes[:0], x)
-		b.mark = r.runBytes
-		b.add(storage.Put(r.runKey, r.runBytes))
-	case r.recorded:
+		r.writer.runBytes = appendRun(r.writer.runBytes[:0], x)
+		b.mark = r.writer.runBytes
+		b.add(storage.Put(r.runKey, r.writer.runBytes))
+	case r.writer.recorded:
 		b.add(storage.Remove(r.runKey))
 	}
 	if x.Outcome == "" {
@@ -255,8 +255,8 @@ func (b *batch) addRun(layersChanged bool) {
 // addParent adds the record of the parent, with the child's usage in it.
 func (b *batch) addParent() {
 	p := b.runs[1]
-	p.runBytes = appendRun(p.runBytes[:0], p.record())
-	b.add(storage.Put(p.runKey, p.runBytes))
+	p.writer.runBytes = appendRun(p.writer.runBytes[:0], p.record())
+	b.add(storage.Put(p.runKey, p.writer.runBytes))
 }
 
 // apply makes the batch.
@@ -289,7 +289,7 @@ func (b *batch) settle(r *Run) {
 	if r == b.runs[0] {
 		b.settleTurn(r)
 	} else {
-		r.recorded = true
+		r.writer.recorded = true
 	}
 	for _, d := range b.drafts {
 		for i := range d.parts {
@@ -302,10 +302,10 @@ func (b *batch) settle(r *Run) {
 
 // settleTurn is settle for what the batch says of its own run.
 func (b *batch) settleTurn(r *Run) {
-	r.recorded = b.mark != nil
+	r.writer.recorded = b.mark != nil
 	r.account.seal(b.ends)
 	if w := b.turned; w != nil {
-		r.landed = w
+		r.writer.landed = w
 		r.account.committed(w.number)
 		r.reports.committed(w.number)
 	}
@@ -322,11 +322,11 @@ func (b *batch) purge(ctx context.Context) {
 
 // advance makes the turn at work a committed one, if it is known to be.
 func (r *Run) advance() {
-	w := r.landed
+	w := r.writer.landed
 	if w == nil {
 		return
 	}
-	r.landed = nil
+	r.writer.landed = nil
 	r.log.committed(w.number)
 	r.lineage.committed(w)
 	r.texts.stored(w.number)

@@ -46,7 +46,7 @@ func (m *Memory) Resume(ctx context.Context, executionID string) (*Run, error) {
 	r := m.newRun(x.ID, x.Identity)
 	r.lineage.follow(m, x.Lineage)
 	r.lineage.root, r.lineage.base, r.lineage.own = x.Root, x.Base, x.Step
-	r.fork, r.began, r.recorded = x.Fork, x.Began, true
+	r.fork, r.began, r.writer.recorded = x.Fork, x.Began, true
 	r.family.depth, r.family.parentID = x.Depth, x.Parent
 	r.resumed = m.newID()
 	r.account.resume(x)

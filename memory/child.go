@@ -177,37 +177,37 @@ func (r *Run) Return(ctx context.Context, result Result) (_ Result, err error) {
 	if err := r.complete(ctx, traced, result.Outcome); err != nil {
 		return result, fmt.Errorf("return: %w", err)
 	}
-	if r.returned == nil {
-		r.returned = &result
+	if r.ending.returned == nil {
+		r.ending.returned = &result
 	}
 	if err := p.merge(ctx, traced, r); err != nil {
-		return *r.returned, fmt.Errorf("return: %w", err)
+		return *r.ending.returned, fmt.Errorf("return: %w", err)
 	}
 	if err := r.close(ctx, p); err != nil {
-		return *r.returned, fmt.Errorf("return: %w", err)
+		return *r.ending.returned, fmt.Errorf("return: %w", err)
 	}
 	r.account.halt()
 	r.cancel()
 	r.dispose(context.WithoutCancel(ctx), traced)
-	return *r.returned, nil
+	return *r.ending.returned, nil
 }
 
 // merge runs the OnReturn hooks for a child, and adds up its usage: each once,
 // also where ctx ended in between.
 func (r *Run) merge(ctx context.Context, traced bool, child *Run) error {
-	if child.merged {
+	if child.ending.merged {
 		return nil
 	}
-	for ; child.offered < len(r.m.slots); child.offered++ {
-		i := r.m.slots[child.offered]
+	for ; child.ending.offered < len(r.m.slots); child.ending.offered++ {
+		i := r.m.slots[child.ending.offered]
 		from := child.cells[i]
-		if child.returned.Outcome != Success || from.absent != "" {
+		if child.ending.returned.Outcome != Success || from.absent != "" {
 			continue
 		}
 		child.mu.Lock()
 		state := from.state
 		child.mu.Unlock()
-		before := *child.returned
+		before := *child.ending.returned
 		rd := r.round(ctx, traced, hookReturn, []int{i}, func(c *call) (err error) {
 			var out Result
 			c.change, out, err = c.cell.layer.code.merge(c.ctx, c.x, c.records, c.state, child, state, before)
@@ -220,10 +220,10 @@ func (r *Run) merge(ctx context.Context, traced bool, child *Run) error {
 			return err
 		}
 		if len(rd.calls) == 1 && rd.calls[0].late == nil {
-			*child.returned = rd.calls[0].other.(Result)
+			*child.ending.returned = rd.calls[0].other.(Result)
 		}
 	}
-	child.merged = true
+	child.ending.merged = true
 	now := child.account.now()
 	r.account.returned(now.usage, now.cost)
 	return nil

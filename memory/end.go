@@ -12,6 +12,16 @@ import (
 // endTimeout bounds the writing of an execution's end.
 const endTimeout = 30 * time.Second
 
+// ending is how far the end of a run has come, so that no hook of it runs twice. It
+// belongs to the operation at work.
+type ending struct {
+	completed int     // layers, in the order given, whose OnComplete has run
+	returned  *Result // as the OnReturn hooks that have run left it
+	offered   int     // layers, in slot order, whose OnReturn has run
+	merged    bool    // all of those have, and the parent's account has what the run used
+	disposed  bool
+}
+
 // End ends the execution: first its children, with outcome [Aborted]; then it
 // takes what is not committed yet as a last turn, runs the OnComplete hooks in
 // the order given, writes everything in one atomic batch, and runs the Dispose
@@ -101,8 +111,8 @@ func (r *Run) complete(ctx context.Context, traced bool, outcome Outcome) error 
 	}
 	outcome = r.account.conclude(outcome, r.m.clock().Round(0).UTC())
 	log := r.log.held()
-	for ; r.completed < len(r.m.given); r.completed++ {
-		rd := r.round(ctx, traced, hookComplete, []int{r.m.given[r.completed]}, func(c *call) (err error) {
+	for ; r.ending.completed < len(r.m.given); r.ending.completed++ {
+		rd := r.round(ctx, traced, hookComplete, []int{r.m.given[r.ending.completed]}, func(c *call) (err error) {
 			c.change, err = c.cell.layer.code.complete(c.ctx, c.x, c.records, c.state, log, outcome)
 			return err
 		})
@@ -133,7 +143,7 @@ func (r *Run) close(ctx context.Context, parent *Run) error {
 			_ = c.remove(ctx, c.prefix)
 		}
 	}
-	if r.account.now().from == 0 && r.recorded {
+	if r.account.now().from == 0 && r.writer.recorded {
 		_ = storage.Delete(ctx, r.m.store, r.runKey)
 	}
 	return nil
@@ -141,10 +151,10 @@ func (r *Run) close(ctx context.Context, parent *Run) error {
 
 // dispose runs the Dispose hooks in reverse, once.
 func (r *Run) dispose(ctx context.Context, traced bool) {
-	if r.disposed {
+	if r.ending.disposed {
 		return
 	}
-	r.disposed = true
+	r.ending.disposed = true
 	for _, i := range r.m.reverse {
 		c := r.cells[i]
 		if !c.inited || c.absent != "" {

@@ -37,7 +37,7 @@ func (r *Run) markTexts() (shown int) {
 		}
 	}
 	shown = len(r.texts.marked)
-	r.stateBytes = r.log.AppendState(r.stateBytes[:0], func(it *projection.Item, size int) int {
+	r.writer.stateBytes = r.log.AppendState(r.writer.stateBytes[:0], func(it *projection.Item, size int) int {
 		return r.texts.mark(it, size).index
 	})
 	return shown
@@ -48,7 +48,7 @@ func (r *Run) markTexts() (shown int) {
 func (r *Run) appendEpoch(b []byte, n, shown int) []byte {
 	b = append(b, `{"v":3`...)
 	b = appendjson.Int(b, "turn", n)
-	if len(r.stateBytes) == 0 {
+	if len(r.writer.stateBytes) == 0 {
 		return append(b, '}')
 	}
 	from, pin := r.log.History()
@@ -66,5 +66,5 @@ func (r *Run) appendEpoch(b []byte, n, shown int) []byte {
 		}
 		b = append(b, ']')
 	}
-	return append(append(b, '}', '\n'), r.stateBytes...)
+	return append(append(b, '}', '\n'), r.writer.stateBytes...)
 }

@@ -32,32 +32,20 @@ type Run struct {
 	cancel  context.CancelFunc // ends stop, and what is at work in a child, when the run ends
 	mu      sync.Mutex         // of the cells
 
-	work    token // while an operation is at work
-	writing token // while a batch with its cells is made
+	work   token // while an operation is at work
+	writer writer
 
 	// What follows belongs to the operation at work.
 	lineage   lineage
 	log       heldLog
 	texts     *texts
+	ending    ending
 	contribs  []projection.Contribution // of the active layers that recall, in slot order
 	turn      *turn                     // nil between turns
 	spare     []call                    // of a round that is over
 	clock     *time.Timer               // of that round
 	untraced  trace.TracerProvider      // that made no span for the run; nil: none
-	completed int                       // layers, in the order given, whose OnComplete has run
-	disposed  bool
-	returned  *Result // as the OnReturn hooks that have run left it
-	offered   int     // layers, in slot order, whose OnReturn has run
-	merged    bool    // all of those have, and the parent's usage has the run's
-
-	// What follows belongs to who holds the token of writing.
-	recorded                          bool     // the store has its record
-	doubt                             *batch   // was given to the store, and may have been applied
-	landed                            *turned  // is written, but the log does not have it yet
-	keys                              []string // of a batch, used again
-	turnBytes, epochBytes, stateBytes []byte   // buffers, used again
-	runBytes, itemBytes               []byte
-	turnFrame, epochFrame             []byte // of what is stored of them
+	itemBytes []byte                    // a buffer, used again
 }
 
 // turn is what the turn at work came to so far.
@@ -80,7 +68,7 @@ func (r *Run) idle() bool {
 func (m *Memory) newRun(id string, who Identity) *Run {
 	r := &Run{
 		m: m, id: id, runKey: stored.RunKey(id), who: who,
-		work: newToken(), writing: newToken(), family: family{merging: newToken()},
+		work: newToken(), writer: writer{token: newToken()}, family: family{merging: newToken()},
 		log: heldLog{Prefix: m.frame.NewPrefix(0)}, texts: newTexts(m.frame.Tokenizer(), m.opts.KeepTurns),
 		cells: make([]*cell, len(m.layers)),
 	}

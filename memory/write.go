@@ -20,16 +20,30 @@ const (
 	lookTimeout = time.Second
 )
 
+// writer is what the batches of a run leave for the next one. It belongs to who holds
+// its token, while a batch with the run's cells is made.
+type writer struct {
+	token
+	recorded bool    // the store has the run's record
+	doubt    *batch  // was given to the store, and may have been applied
+	landed   *turned // is written, but the log does not have it yet
+
+	// Buffers, used again.
+	keys                                        []string // of a batch
+	turnBytes, epochBytes, stateBytes, runBytes []byte
+	turnFrame, epochFrame                       []byte // of what is stored of them
+}
+
 // write makes what a run has changed durable in one atomic batch, and what its
 // parent has, if that is given: or it changes nothing. What other executions
 // changed meanwhile is merged, in several tries. It belongs to an operation of
 // the run, and may come while the parent is at work.
 func (m *Memory) write(ctx context.Context, runs ...*Run) error {
 	for _, r := range runs {
-		if err := r.writing.acquire(ctx); err != nil {
+		if err := r.writer.acquire(ctx); err != nil {
 			return err
 		}
-		defer r.writing.release()
+		defer r.writer.release()
 	}
 	for _, r := range runs {
 		if err := r.resolve(ctx); err != nil {
@@ -135,7 +149,7 @@ const (
 func (b *batch) doubt(ctx context.Context) fate {
 	b.fate, b.deciding = fateUnknown, newToken()
 	for _, r := range b.runs {
-		r.doubt = b
+		r.writer.doubt = b
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
 	defer cancel()
@@ -149,7 +163,7 @@ func (b *batch) doubt(ctx context.Context) fate {
 
 // resolve settles the batch whose fate the run did not know.
 func (r *Run) resolve(ctx context.Context) error {
-	b := r.doubt
+	b := r.writer.doubt
 	if b == nil {
 		return nil
 	}
@@ -157,7 +171,7 @@ func (r *Run) resolve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find out whether the last try was written: %w", err)
 	}
-	r.doubt = nil
+	r.writer.doubt = nil
 	if fate == fateApplied {
 		b.settle(r)
 	}
@@ -211,7 +225,7 @@ func (b *batch) stands(ctx context.Context) (bool, error) {
 			data, err = pack.Unpack(data)
 		}
 		if err == nil || !errors.Is(err, storage.ErrNotFound) {
-			return err == nil && bytes.Equal(data, run.turnBytes), err
+			return err == nil && bytes.Equal(data, run.writer.turnBytes), err
 		}
 	}
 	pruned, err := b.pruned(ctx)
