@@ -39,7 +39,7 @@ func ThreadLineage(thread string) string { return ThreadSpace + storage.EscapeSe
 
 // ChildLineage returns the lineage of a child; see root above.
 func ChildLineage(thread string, root int, execution string) string {
-	return ThreadLineage(thread) + "runs/" + Pad(root) + "/" + storage.EscapeSegment(execution) + "/"
+	return ChildrenPrefix(ThreadLineage(thread)) + Pad(root) + "/" + storage.EscapeSegment(execution) + "/"
 }
 
 // ChildrenPrefix returns what the keys of all children of a thread begin with.
