@@ -16,8 +16,9 @@ import (
 type batch struct {
 	m      *Memory
 	runs   []*Run // the run, and its parent when it returns
-	turn   bool   // the run's turn at work is written
-	ends   bool   // the run ends
+	both   [2]*Run
+	turn   bool // the run's turn at work is written
+	ends   bool // the run ends
 	drafts []*draft
 	ops    []storage.Op
 	size   int
@@ -36,20 +37,24 @@ type turned struct {
 	head   kept // of the lineage
 }
 
-func newBatch(m *Memory, runs []*Run) *batch {
-	run := runs[0]
-	return &batch{
-		m: m, runs: runs, turn: run.turn != nil, ends: run.account.now().outcome != "",
-		drafts: newDrafts(runs), ops: make([]storage.Op, 0, 8),
+func newBatch(m *Memory, run, parent *Run) *batch {
+	b := &batch{
+		m: m, both: [2]*Run{run, parent}, turn: run.turn != nil, ends: run.account.now().outcome != "", ops: run.writer.ops[:0],
 	}
+	run.writer.ops, b.runs = nil, b.both[:1]
+	if parent != nil {
+		b.runs = b.both[:]
+	}
+	b.drafts = newDrafts(b.runs)
+	return b
 }
 
 // newDrafts gathers the pending changes by state key. Where a child and its
 // parent share one, the child's changes come first. Of a parent they are those of
 // returns alone: what its turn at work has changed comes with the turn.
 func newDrafts(runs []*Run) []*draft {
-	var drafts []*draft
-	add := func(parts ...part) {
+	drafts := make([]*draft, 0, len(runs[0].cells))
+	add := func(parts []part) {
 		if d := newDraft(parts); d != nil {
 			drafts = append(drafts, d)
 		}
@@ -59,19 +64,19 @@ func newDrafts(runs []*Run) []*draft {
 		leaves := run.leaves(c)
 		if len(runs) == 1 {
 			if !leaves && c.changed() {
-				add(part{run: run, cell: c})
+				add([]part{{run: run, cell: c}})
 			}
 			continue
 		}
 		parent := runs[1]
 		switch other := parent.cells[i]; {
 		case leaves:
-			add(part{run: parent, cell: other, parent: true})
+			add([]part{{run: parent, cell: other, parent: true}})
 		case other.prefix == c.prefix:
-			add(part{run: run, cell: c}, part{run: parent, cell: other, parent: true})
+			add([]part{{run: run, cell: c}, {run: parent, cell: other, parent: true}})
 		default:
-			add(part{run: run, cell: c})
-			add(part{run: parent, cell: other, parent: true})
+			add([]part{{run: run, cell: c}})
+			add([]part{{run: parent, cell: other, parent: true}})
 		}
 	}
 	return drafts
@@ -233,7 +238,7 @@ func (b *batch) addRun(layersChanged bool) {
 	}
 	switch {
 	case x.FirstTurn > 0 || x.Outcome == "" || layersChanged:
-		r.writer.runBytes = appendRun(r.writer.runBytes[:0], x)
+		r.writer.runBytes = appendRun(r.writer.runBytes[:0], &x)
 		b.mark = r.writer.runBytes
 		b.add(storage.Put(r.runKey, r.writer.runBytes))
 	case r.writer.recorded:
@@ -255,7 +260,8 @@ func (b *batch) addRun(layersChanged bool) {
 // addParent adds the record of the parent, with the child's usage in it.
 func (b *batch) addParent() {
 	p := b.runs[1]
-	p.writer.runBytes = appendRun(p.writer.runBytes[:0], p.record())
+	x := p.record()
+	p.writer.runBytes = appendRun(p.writer.runBytes[:0], &x)
 	b.add(storage.Put(p.runKey, p.writer.runBytes))
 }
 
@@ -332,6 +338,7 @@ func (r *Run) advance() {
 	r.texts.stored(w.number)
 	r.turn, r.itemBytes = nil, r.turn.encoded[:0]
 	if r.log.trim(r.m.opts.KeepTurns) {
-		r.account.reach(r.log.older(r.record().Log()))
+		x := r.record()
+		r.account.reach(r.log.older(x.Log()))
 	}
 }

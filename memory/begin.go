@@ -148,9 +148,9 @@ func (r *Run) allocate() {
 }
 
 // record returns what the store holds of the execution while it runs.
-func (r *Run) record() *thread.Run {
+func (r *Run) record() thread.Run {
 	now := r.account.now()
-	return &thread.Run{
+	return thread.Run{
 		ID: r.id, Identity: r.who, Lineage: r.lineage.prefix, Depth: r.family.depth, Parent: r.family.parentID, Root: r.lineage.root,
 		Fork: r.fork, Began: r.began, Ended: now.ended, Outcome: now.outcome, Base: r.lineage.base, Resumed: r.resumed,
 		FirstTurn: now.from, LastTurn: now.latest, Step: now.step, Usage: now.usage, Cost: now.cost, Model: now.model,

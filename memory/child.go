@@ -97,7 +97,8 @@ func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 	}
 	child.log = r.log.fork(r.id)
 	if len(r.log.places) > 0 {
-		child.fork = r.record().Log()
+		x := r.record()
+		child.fork = x.Log()
 	}
 	child.account.reach(r.account.now().older)
 	if r.turn != nil { // not stored anywhere yet
@@ -119,7 +120,7 @@ func (r *Run) cross(ctx context.Context, traced bool, child *Run) (map[int]spawn
 				return err
 			}
 			c.other = out
-			c.items, err = (&intake{m: r.m}).take(out.items)
+			c.items, err = (&intake{m: r.m}).take(nil, out.items)
 			return err
 		})
 		if ctx.Err() != nil {

@@ -42,7 +42,7 @@ func (r *Run) Commit(ctx context.Context, resp Response) (err error) {
 	if err := r.learn(ctx, traced); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	if err := r.m.write(ctx, r); err != nil {
+	if err := r.m.write(ctx, r, nil); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	if traced {
@@ -61,10 +61,11 @@ func (r *Run) answer(resp *Response) error {
 	if math.IsNaN(resp.Cost) || math.IsInf(resp.Cost, 0) {
 		return fmt.Errorf("cost %v is not a number", resp.Cost)
 	}
-	items, err := in.take(resp.Items)
+	items, err := in.take(r.taken, resp.Items)
 	if err != nil {
 		return err
 	}
+	r.taken = items
 	if err := r.enter(items, &in); err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (r *Run) learn(ctx context.Context, traced bool) error {
 	}
 	log, added := r.log.held(), r.log.Items(r.log.start+t.given, r.log.Len())
 	rd := r.round(ctx, traced, hookStore, r.m.slots, func(c *call) (err error) {
-		c.change, err = c.cell.layer.code.store(c.ctx, c.x, c.records, c.state, added, log, t.response)
+		c.change, err = c.cell.layer.code.store(c.ctx, c.input, c.x, c.records, c.state, added, log, t.response)
 		return err
 	})
 	rd.run()
@@ -172,7 +173,7 @@ func (r *Run) appendTexts(b []byte, n int) []byte {
 		if x.encoded == nil {
 			x.encoded = x.item.AppendJSON(nil)
 		}
-		b = append(append(append(b, '"'), x.digest...), '"', ':')
+		b = append(append(append(b, '"'), x.digest[:]...), '"', ':')
 		b = append(b, x.encoded...)
 	}
 	if some {

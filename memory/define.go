@@ -55,9 +55,10 @@ type code interface {
 
 	init(ctx context.Context, x *Execution, r *Records, state any, found bool) (any, error)
 	append(ctx context.Context, x *Execution, r *Records, state any, items []projection.Item) ([]projection.Item, error)
-	recall(ctx context.Context, x *Execution, r *Records, state any, log, shown []projection.Item, query string, budget int) (recalled, change, error)
+	inputs(h hook) any
+	recall(ctx context.Context, in input, x *Execution, r *Records, state any, log, shown []projection.Item, query string, budget int) (recalled, change, error)
 	delta(old, new string) (string, bool)
-	store(ctx context.Context, x *Execution, r *Records, state any, added, log []projection.Item, resp *Response) (change, error)
+	store(ctx context.Context, in input, x *Execution, r *Records, state any, added, log []projection.Item, resp *Response) (change, error)
 	spawn(ctx context.Context, x, child *Execution, r *Records, state any) (spawned, error)
 	merge(ctx context.Context, x *Execution, r *Records, state any, child *Run, childState any, result Result) (change, Result, error)
 	complete(ctx context.Context, x *Execution, r *Records, state any, log []projection.Item, outcome Outcome) (change, error)
@@ -158,18 +159,39 @@ func (t *typed[S]) append(ctx context.Context, x *Execution, r *Records, state a
 	return t.hooks.Append(ctx, &AppendInput[S]{Execution: x, Records: r, State: as[S](state), Items: items})
 }
 
-func (t *typed[S]) recall(ctx context.Context, x *Execution, r *Records, state any, log, shown []projection.Item, query string, budget int) (recalled, change, error) {
-	out, err := t.hooks.Recall(ctx, &RecallInput[S]{Execution: x, Records: r, State: as[S](state), Log: log, Shown: shown, Query: query, Budget: budget})
+func (t *typed[S]) recall(ctx context.Context, in input, x *Execution, r *Records, state any, log, shown []projection.Item, query string, budget int) (recalled, change, error) {
+	given := &in.among.(*[inputsAtOnce]RecallInput[S])[in.at]
+	*given = RecallInput[S]{Execution: x, Records: r, State: as[S](state), Log: log, Shown: shown, Query: query, Budget: budget}
+	out, err := t.hooks.Recall(ctx, given)
 	if err != nil {
 		return recalled{}, change{}, err
 	}
 	return recalled{out.Text, out.Items, out.Refs, out.Note}, forget(out.Change), nil
 }
 
+// inputsAtOnce is how many inputs of a hook that runs every turn are made in one
+// piece. None is used twice: a hook may keep what it was given.
+const inputsAtOnce = 4
+
+// input is the input of one call: a pointer to an array of them, and which it is.
+type input struct {
+	among any
+	at    int
+}
+
+func (t *typed[S]) inputs(h hook) any {
+	if h == hookRecall {
+		return new([inputsAtOnce]RecallInput[S])
+	}
+	return new([inputsAtOnce]StoreInput[S])
+}
+
 func (t *typed[S]) delta(old, new string) (string, bool) { return t.hooks.Delta(old, new) }
 
-func (t *typed[S]) store(ctx context.Context, x *Execution, r *Records, state any, added, log []projection.Item, resp *Response) (change, error) {
-	out, err := t.hooks.Store(ctx, &StoreInput[S]{Execution: x, Records: r, State: as[S](state), New: added, Log: log, Response: resp})
+func (t *typed[S]) store(ctx context.Context, in input, x *Execution, r *Records, state any, added, log []projection.Item, resp *Response) (change, error) {
+	given := &in.among.(*[inputsAtOnce]StoreInput[S])[in.at]
+	*given = StoreInput[S]{Execution: x, Records: r, State: as[S](state), New: added, Log: log, Response: resp}
+	out, err := t.hooks.Store(ctx, given)
 	return forget(out), err
 }
 

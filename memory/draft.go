@@ -17,7 +17,9 @@ import (
 // draft settles, so that a try that failed leaves no trace.
 type draft struct {
 	parts []part // more than one if a child and its parent share a scope: the changes of the first come first
-	base  kept   // what the changes are made on: as the last try knew or read it
+	own   [1]part
+	op    [2]storage.Op
+	base  kept // what the changes are made on: as the last try knew or read it
 
 	read    bool // base was read for this batch, not known before it
 	rebased bool // state was computed from base, not taken from the cell
@@ -52,10 +54,11 @@ func (c *cell) changed() bool {
 // newDraft returns what the pending changes of the parts' cells come to, or nil
 // if there are none.
 func newDraft(parts []part) *draft {
-	d := &draft{parts: parts, rebased: len(parts) > 1}
+	d := &draft{rebased: len(parts) > 1}
+	d.parts = append(d.own[:0], parts...)
 	some := false
-	for i := range parts {
-		p := &parts[i]
+	for i := range d.parts {
+		p := &d.parts[i]
 		if p.parent {
 			p.take, p.seen = p.returned()
 		}
@@ -179,7 +182,7 @@ func (d *draft) write() error {
 		}
 		d.next.State, d.next.Format = state, c.layer.spec.Format
 	}
-	d.ops, d.size = d.ops[:0], 0
+	d.ops, d.size = d.op[:0], 0
 	if d.next.Clears == was.Clears && len(writes) == 0 && (d.next.State == nil) == (was.State == nil) && bytes.Equal(d.next.State, was.State) {
 		d.next = *was
 		return nil
@@ -188,12 +191,15 @@ func (d *draft) write() error {
 		return fmt.Errorf("write state: %d bytes are over %d", n, c.m.bounds.state)
 	}
 	var ops []storage.Op
-	d.next.raw, ops = d.next.Store(c.stateKey, &was.Envelope)
+	d.next.raw, ops = d.next.Store(c.stateKey, &was.Envelope, &d.parts[0].run.writer.layerBytes)
 	// The check is what keeps records out of a generation that another
 	// execution cleared, so it is needed even where only records change.
 	d.ops = append(d.ops, storage.Put(c.stateKey, d.next.raw).IfVersion(was.version).Making(&d.next.version))
 	d.ops = append(d.ops, ops...)
-	prefix := stored.RecordsPrefix(c.prefix, d.next.Clears)
+	prefix := ""
+	if len(writes) > 0 {
+		prefix = stored.RecordsPrefix(c.prefix, d.next.Clears)
+	}
 	for i := range writes {
 		w := &writes[i]
 		if w.delete {

@@ -129,11 +129,7 @@ func (r *Run) complete(ctx context.Context, traced bool, outcome Outcome) error 
 func (r *Run) close(ctx context.Context, parent *Run) error {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
-	runs := []*Run{r, parent}
-	if parent == nil {
-		runs = runs[:1]
-	}
-	if err := r.m.write(ctx, runs...); err != nil {
+	if err := r.m.write(ctx, r, parent); err != nil {
 		return err
 	}
 	r.leave()

@@ -3,7 +3,6 @@ package memory
 import (
 	"github.com/stratamem/strata/internal/appendjson"
 	"github.com/stratamem/strata/memory/thread"
-	"github.com/stratamem/strata/projection"
 )
 
 // epochHead says how the next projection goes on with the prefix that the
@@ -37,9 +36,7 @@ func (r *Run) markTexts() (shown int) {
 		}
 	}
 	shown = len(r.texts.marked)
-	r.writer.stateBytes = r.log.AppendState(r.writer.stateBytes[:0], func(it *projection.Item, size int) int {
-		return r.texts.mark(it, size).index
-	})
+	r.writer.stateBytes = r.log.AppendState(r.writer.stateBytes[:0], r.number)
 	return shown
 }
 

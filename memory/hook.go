@@ -63,7 +63,8 @@ type call struct {
 	cell    *cell
 	state   any // as the hook sees it
 	records *Records
-	budget  int // for Recall
+	input   input // of Recall and Store
+	budget  int   // for Recall
 
 	x        *Execution
 	ctx      context.Context
@@ -108,11 +109,11 @@ type round struct {
 	after []*round // those of Delta hooks, after Recall
 
 	shared  deadline
-	clock   *time.Timer  // stopped; nil: none yet
-	timely  bool         // the shared deadline was kept
-	next    atomic.Int32 // index of the first call that nobody took
-	pending atomic.Int32 // calls neither settled nor abandoned
-	done    chan struct{}
+	clock   *time.Timer   // stopped; nil: none yet
+	timely  bool          // the shared deadline was kept
+	next    atomic.Int32  // index of the first call that nobody took
+	pending atomic.Int32  // calls neither settled nor abandoned
+	done    chan struct{} // gets a token when nothing is pending
 }
 
 const helpAfter = 50 * time.Microsecond
@@ -122,7 +123,9 @@ func (r *round) run() {
 	if len(r.calls) == 0 {
 		return
 	}
-	r.done = make(chan struct{})
+	if r.done == nil {
+		r.done = make(chan struct{}, 1)
+	}
 	r.pending.Store(int32(len(r.calls)))
 	r.shared.Context, r.shared.begun = r.ctx, time.Now()
 	r.shared.timeout = r.hook.timeout(&r.calls[0].cell.layer.spec)
@@ -276,7 +279,7 @@ func (r *round) abandon(c *call) {
 
 func (r *round) finish() {
 	if r.pending.Add(-1) == 0 {
-		close(r.done)
+		r.done <- struct{}{}
 	}
 }
 
@@ -362,8 +365,8 @@ func (c *call) failure(phase context.Context) (status Status, took time.Duration
 	return StatusError, took, err
 }
 
-// reuse keeps the calls and the clock of a round for the next one, if nothing can
-// touch them any more.
+// reuse keeps what a round was made of for the next one, if nothing can touch it
+// any more.
 func (r *Run) reuse(rd *round) {
 	if !rd.timely {
 		return
@@ -373,5 +376,5 @@ func (r *Run) reuse(rd *round) {
 			return
 		}
 	}
-	r.spare, r.clock = rd.calls, rd.clock
+	r.spare, r.clock, r.done = rd.calls, rd.clock, rd.done
 }

@@ -22,12 +22,12 @@ func (in *intake) clock() time.Time {
 	return in.now
 }
 
-// take returns complete copies of items. If one cannot be taken, none is.
-func (in *intake) take(items []projection.Item) ([]projection.Item, error) {
-	taken := make([]projection.Item, len(items))
+// take returns complete copies of items, in buffer if they have room there. If one
+// cannot be taken, none is.
+func (in *intake) take(buffer, items []projection.Item) ([]projection.Item, error) {
+	taken := append(buffer[:0], items...)
 	for i := range items {
 		it := &taken[i]
-		*it = items[i]
 		if err := it.Validate(); err != nil {
 			return nil, &ItemError{Index: i, Reason: err.Error()}
 		}

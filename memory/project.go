@@ -78,9 +78,12 @@ func (r *Run) openTurn() *turn {
 func (r *Run) extend(ctx context.Context, traced bool, items []projection.Item) error {
 	t := r.turn
 	in := intake{m: r.m}
-	taken, err := in.take(items)
+	taken, err := in.take(r.taken, items)
 	if err != nil {
 		return err
+	}
+	if r.taken = taken; r.hasAppend() { // a hook may keep what it was given
+		r.taken = nil
 	}
 	if len(t.encoded) > 0 {
 		taken = slices.DeleteFunc(taken, func(it projection.Item) bool { return r.holds(it.ID) })
@@ -154,7 +157,7 @@ func (r *Run) pipe(ctx context.Context, traced bool, in *intake, items []project
 			if err != nil {
 				return err
 			}
-			if c.items, err = (&intake{m: r.m}).take(out); err == nil {
+			if c.items, err = (&intake{m: r.m}).take(nil, out); err == nil {
 				_, err = r.m.appendItems(nil, c.items)
 			}
 			return err
@@ -203,7 +206,7 @@ func useOf(v *projection.View, layer string) *projection.LayerUse {
 func (r *Run) recall(ctx context.Context, traced bool, shown []projection.Item) *round {
 	log, query := r.log.held(), r.log.Query()
 	rd := r.round(ctx, traced, hookRecall, r.m.slots, func(c *call) (err error) {
-		c.recalled, c.change, err = c.cell.layer.code.recall(c.ctx, c.x, c.records, c.state, log, shown, query, c.budget)
+		c.recalled, c.change, err = c.cell.layer.code.recall(c.ctx, c.input, c.x, c.records, c.state, log, shown, query, c.budget)
 		return err
 	})
 	for i := range rd.calls {

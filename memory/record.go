@@ -54,16 +54,6 @@ func appendPosition(b []byte, p thread.Position) []byte {
 	return append(b, '}')
 }
 
-func appendRef(b []byte, r *thread.ItemRef) []byte {
-	b = append(b, `{"d":"`...)
-	b = append(b, r.Digest...)
-	b = append(b, `","t":`...)
-	b = strconv.AppendInt(b, int64(r.Turn), 10)
-	b = appendjson.Text(b, "layer", r.Layer)
-	b = appendjson.Int(b, "n", r.Tokens)
-	return append(b, '}')
-}
-
 func appendUse(b []byte, u *projection.LayerUse) []byte {
 	b = append(b, '{')
 	b = appendjson.String(appendjson.Field(b, "layer"), u.Layer)

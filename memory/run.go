@@ -39,13 +39,16 @@ type Run struct {
 	lineage   lineage
 	log       heldLog
 	texts     *texts
+	number    func(it *projection.Item, size int) int // of a text, as they are marked
 	ending    ending
 	contribs  []projection.Contribution // of the active layers that recall, in slot order
 	turn      *turn                     // nil between turns
+	taken     []projection.Item         // a buffer
 	spare     []call                    // of a round that is over
-	clock     *time.Timer               // of that round
-	untraced  trace.TracerProvider      // that made no span for the run; nil: none
-	itemBytes []byte                    // a buffer, used again
+	clock     *time.Timer               // of that round, as is
+	done      chan struct{}
+	untraced  trace.TracerProvider // that made no span for the run; nil: none
+	itemBytes []byte               // a buffer, used again
 }
 
 // turn is what the turn at work came to so far.
@@ -72,6 +75,7 @@ func (m *Memory) newRun(id string, who Identity) *Run {
 		log: heldLog{Prefix: m.frame.NewPrefix(0)}, texts: newTexts(m.frame.Tokenizer(), m.opts.KeepTurns),
 		cells: make([]*cell, len(m.layers)),
 	}
+	r.number = func(it *projection.Item, size int) int { return r.texts.mark(it, size).index }
 	r.stop, r.cancel = context.WithCancel(context.Background())
 	for i := range m.layers {
 		l := &m.layers[i]
@@ -123,12 +127,13 @@ func (r *Run) vacate(stop context.CancelFunc) {
 
 // Execution returns what hooks would see of the execution now.
 func (r *Run) Execution() *Execution {
-	return &Execution{snapshot: r.snapshot()}
-}
-
-func (r *Run) snapshot() *snapshot {
 	now := r.account.now()
-	s := &snapshot{
+	x := new(struct { // in one piece: each phase makes one
+		Execution
+		snapshot
+	})
+	x.Execution.snapshot = &x.snapshot
+	x.snapshot = snapshot{
 		m: r.m, id: r.id, identity: r.who, depth: r.family.depth, step: now.step, older: now.older,
 		usage: now.usage, cost: now.cost, model: now.model,
 		siblings: make([]sibling, len(r.cells)),
@@ -137,10 +142,10 @@ func (r *Run) snapshot() *snapshot {
 	defer r.mu.Unlock()
 	for i, c := range r.cells {
 		if c.absent == "" {
-			s.siblings[i] = sibling{c.state, true}
+			x.siblings[i] = sibling{c.state, true}
 		}
 	}
-	return s
+	return &x.Execution
 }
 
 // Report says how the turn at work went so far, or the last one if none is.
@@ -164,7 +169,8 @@ func (r *Run) round(ctx context.Context, traced bool, h hook, order []int, do fu
 	if h == hookRecall || h == hookStore {
 		// Only these two run under the token of work, one after another.
 		reuse := r.spare
-		rd.clock, r.clock = r.clock, nil
+		rd.clock, rd.done = r.clock, r.done
+		r.clock, r.done = nil, nil
 		if r.spare = nil; cap(reuse) >= n {
 			rd.calls = reuse[:n]
 			clear(rd.calls)
@@ -173,7 +179,7 @@ func (r *Run) round(ctx context.Context, traced bool, h hook, order []int, do fu
 	if rd.calls == nil {
 		rd.calls = make([]call, n)
 	}
-	x := &Execution{snapshot: r.snapshot()}
+	x := r.Execution()
 	n = 0
 	r.mu.Lock()
 	for _, i := range order {
@@ -186,7 +192,7 @@ func (r *Run) round(ctx context.Context, traced bool, h hook, order []int, do fu
 			continue
 		}
 		call := &rd.calls[n]
-		call.cell, call.x, call.state, call.records = c, x, c.state, c.records
+		call.cell, call.x, call.state, call.records, call.input = c, x, c.state, c.records, c.input(h)
 		n++
 	}
 	r.mu.Unlock()

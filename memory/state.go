@@ -67,6 +67,8 @@ type cell struct {
 	kind     Scope
 	absent   string // why the layer is not active here; empty if it is
 	inited   bool
+	recalls  input // the next one of Recall, and of Store
+	stores   input
 
 	// Guarded by mu, which is never held while a hook or an update runs.
 	state    any      // what hooks see: settled with all pending changes
@@ -76,9 +78,28 @@ type cell struct {
 	stored   kept     // what settled was computed from, or stored as
 	pending  []change // since the last commit, in order
 	records  *Records
+	cleared  int    // clears that records comes after
 	seed     bool   // settled came from a parent and is stored with the next batch
 	detached bool   // settled came from a parent and is not what the scope holds
 	revision uint64 // of state
+}
+
+// input returns what the next call of a hook is given.
+func (c *cell) input(h hook) input {
+	next := &c.recalls
+	switch h {
+	case hookStore:
+		next = &c.stores
+	case hookRecall:
+	default:
+		return input{}
+	}
+	if next.among == nil || next.at == inputsAtOnce {
+		*next = input{among: c.layer.code.inputs(h)}
+	}
+	in := *next
+	next.at++
+	return in
 }
 
 // load reads what is stored of the layer's scope.
@@ -213,9 +234,8 @@ func (c *cell) remake(f func(settled any, pending []change) (any, []change)) (lo
 
 // rewind sets records to what is stored and what is still pending.
 func (c *cell) rewind() {
-	prefix := stored.RecordsPrefix(c.prefix, c.stored.Clears)
-	if c.records == nil || c.records.prefix != prefix || len(c.records.pending) > 0 {
-		c.records = &Records{m: c.m, prefix: prefix}
+	if c.records == nil || c.cleared != c.stored.Clears || len(c.records.pending) > 0 {
+		c.records, c.cleared = &Records{m: c.m, prefix: stored.RecordsPrefix(c.prefix, c.stored.Clears)}, c.stored.Clears
 	}
 	for i := range c.pending {
 		c.see(&c.pending[i])

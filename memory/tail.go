@@ -30,7 +30,8 @@ func (r *Run) loadLog(ctx context.Context) error {
 			return err
 		}
 	}
-	log := r.record().Log()
+	x := r.record()
+	log := x.Log()
 	turns, err := r.m.readTail(ctx, log, r.tailBound(e))
 	if err != nil || len(turns) == 0 {
 		return err

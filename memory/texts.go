@@ -1,6 +1,9 @@
 package memory
 
 import (
+	"strconv"
+
+	"github.com/stratamem/strata/internal/appendjson"
 	"github.com/stratamem/strata/memory/internal/stored"
 	"github.com/stratamem/strata/memory/thread"
 	"github.com/stratamem/strata/projection"
@@ -25,14 +28,15 @@ type texts struct {
 // text is one item with where it is stored.
 type text struct {
 	item    projection.Item
-	digest  string
-	turn    int // whose record has it; 0: none yet
+	digest  [32]byte // hex
+	turn    int      // whose record has it; 0: none yet
 	tokens  int
 	round   int                // in which it was last marked
 	index   int                // in marked, for that round
 	encoded []byte             // until it is stored
 	next    *text              // another item that reads the same
 	at      []*projection.Item // its keys in byItem
+	atFirst [2]*projection.Item
 }
 
 func newTexts(tok projection.Tokenizer, keep int) *texts {
@@ -48,6 +52,9 @@ func (t *texts) mark(it *projection.Item, size int) *text {
 	if x == nil {
 		x = t.find(it, size)
 		t.byItem[it] = x
+		if x.at == nil {
+			x.at = x.atFirst[:0]
+		}
 		x.at = append(x.at, it)
 	}
 	if x.round != t.round {
@@ -74,8 +81,8 @@ func (t *texts) find(it *projection.Item, size int) *text {
 	from := len(t.buffer)
 	t.buffer = it.AppendJSON(t.buffer)
 	x.encoded = t.buffer[from:len(t.buffer):len(t.buffer)]
-	x.digest = stored.Digest(x.encoded)
-	x.turn = t.byHash[x.digest]
+	x.digest = stored.DigestHex(x.encoded)
+	x.turn = t.byHash[string(x.digest[:])]
 	t.byText[key] = x
 	t.fresh = append(t.fresh, x)
 	return x
@@ -90,8 +97,15 @@ func (t *texts) turn(x *text, n int) int {
 	return x.turn
 }
 
+// appendRef appends the ItemRef of a text in the record of turn n.
 func (t *texts) appendRef(b []byte, x *text, n int) []byte {
-	return appendRef(b, &thread.ItemRef{Digest: x.digest, Turn: t.turn(x, n), Layer: x.item.Layer, Tokens: x.tokens})
+	b = append(b, `{"d":"`...)
+	b = append(b, x.digest[:]...)
+	b = append(b, `","t":`...)
+	b = strconv.AppendInt(b, int64(t.turn(x, n)), 10)
+	b = appendjson.Text(b, "layer", x.item.Layer)
+	b = appendjson.Int(b, "n", x.tokens)
+	return append(b, '}')
 }
 
 // seen takes note of where a record says that texts are stored.
@@ -158,7 +172,8 @@ func (t *texts) forget(x *text) {
 // know adds an item that is stored in the record of a turn.
 func (t *texts) know(it projection.Item, digest string, turn, tokens int) {
 	key := it.Text()
-	x := &text{item: it, digest: digest, turn: turn, tokens: tokens, next: t.byText[key]}
+	x := &text{item: it, turn: turn, tokens: tokens, next: t.byText[key]}
+	copy(x.digest[:], digest)
 	t.byText[key] = x
 	t.before = append(t.before, x)
 }

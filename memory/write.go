@@ -29,38 +29,47 @@ type writer struct {
 	landed   *turned // is written, but the log does not have it yet
 
 	// Buffers, used again.
-	keys                                        []string // of a batch
-	turnBytes, epochBytes, stateBytes, runBytes []byte
-	turnFrame, epochFrame                       []byte // of what is stored of them
+	keys                                                    []string // of a batch
+	ops                                                     []storage.Op
+	turnBytes, epochBytes, stateBytes, runBytes, layerBytes []byte
+	turnFrame, epochFrame                                   []byte // of what is stored of them
 }
 
 // write makes what a run has changed durable in one atomic batch, and what its
 // parent has, if that is given: or it changes nothing. What other executions
 // changed meanwhile is merged, in several tries. It belongs to an operation of
 // the run, and may come while the parent is at work.
-func (m *Memory) write(ctx context.Context, runs ...*Run) error {
-	for _, r := range runs {
-		if err := r.writer.acquire(ctx); err != nil {
+func (m *Memory) write(ctx context.Context, run, parent *Run) error {
+	if err := run.writer.acquire(ctx); err != nil {
+		return err
+	}
+	defer run.writer.release()
+	if parent != nil {
+		if err := parent.writer.acquire(ctx); err != nil {
 			return err
 		}
-		defer r.writer.release()
+		defer parent.writer.release()
 	}
-	for _, r := range runs {
-		if err := r.resolve(ctx); err != nil {
+	if err := run.resolve(ctx); err != nil {
+		return err
+	}
+	if parent != nil {
+		if err := parent.resolve(ctx); err != nil {
 			return err
 		}
 	}
-	run := runs[0]
 	run.advance()
 	if now := run.account.now(); now.sealed || run.turn == nil && now.outcome == "" {
 		return nil // it was written before, and the answer lost
 	}
-	b := newBatch(m, runs)
+	b := newBatch(m, run, parent)
 	if err := b.writeInTurn(ctx); err != nil {
 		return err
 	}
 	run.advance()
 	b.purge(ctx)
+	clear(b.ops)
+	run.writer.ops = b.ops[:0]
 	return nil
 }
 

@@ -14,13 +14,15 @@ type assembly struct {
 	begin  int    // where history begins at the earliest if an epoch opens, as Shown said
 	fresh  bool   // the log has new items since the view before: churn is sampled
 
-	cap    int
-	price  prices
-	epoch  epoch // as this view leaves it
-	tracks []track
-	uses   []LayerUse // by layer
-	opened string     // why an epoch opens, if one does
-	notes  []string
+	cap     int
+	scratch *[]byte
+	spare   []track // not in use
+	price   prices
+	epoch   epoch // as this view leaves it
+	tracks  []track
+	uses    []LayerUse // by layer
+	opened  string     // why an epoch opens, if one does
+	notes   []string
 }
 
 // assemble builds the view, and the epoch as it leaves it. It changes nothing of
@@ -46,7 +48,7 @@ func (p *Prefix) assemble(ctx context.Context, layers []Contribution) (*View, *e
 // assembly returns what both a view and what it will show are made from.
 func (p *Prefix) assembly(layers []Contribution) assembly {
 	a := assembly{
-		frame: p.frame, log: &p.log, layers: layers, prev: p.epoch, begin: p.begin, cap: p.frame.Cap(),
+		frame: p.frame, log: &p.log, layers: layers, prev: p.epoch, begin: p.begin, cap: p.frame.Cap(), scratch: &p.scratch, spare: p.spare,
 	}
 	if a.prev == nil {
 		a.prev = &epoch{from: p.log.first, pin: -1}
@@ -71,7 +73,10 @@ func (a *assembly) follow() {
 	}
 	a.price = a.frame.policy.prices(a.epoch.turns)
 	a.uses = make([]LayerUse, len(a.layers))
-	a.tracks = make([]track, len(a.layers))
+	if a.tracks = a.spare; cap(a.tracks) < len(a.layers) {
+		a.tracks = make([]track, len(a.layers))
+	}
+	a.tracks = a.tracks[:len(a.layers)]
 	for i := range a.layers {
 		c, t, use := &a.layers[i], &a.tracks[i], &a.uses[i]
 		*use = LayerUse{Layer: c.Layer, Allocated: c.Budget}
@@ -84,7 +89,7 @@ func (a *assembly) follow() {
 		if c.Failed {
 			continue
 		}
-		now := outputOf(a.frame.tok, c, a.cap, t.last)
+		now := outputOf(a.frame.tok, c, a.cap, t.last, a.scratch)
 		use.Trimmed = now.trimmed
 		if a.fresh && old != nil {
 			t.sample(now.sum != t.sum)
@@ -202,38 +207,53 @@ func (a *assembly) stillHidden() (hidden []int, late bool) {
 // the tokens of all.
 func (a *assembly) updates() (sent Segment, tokens int) {
 	sent = Segment{Band: BandUpdates, From: -1}
+	left := 0
 	for i := range a.tracks {
-		t, c := &a.tracks[i], &a.layers[i]
-		if t.live || c.Failed || t.told.reads(t.last) {
+		left += btoi(a.changed(i))
+	}
+	for i := range a.tracks {
+		if !a.changed(i) {
 			continue
 		}
+		t, c, use := &a.tracks[i], &a.layers[i], &a.uses[i]
 		says, _ := t.says(a.epoch.ledger)
 		it, size := update(a.frame.tok, c, t.told, t.last, c.Budget-says)
-		use := &a.uses[i]
 		if a.price.publish(t) {
 			a.epoch.ledger = append(slices.Clip(a.epoch.ledger), published{at: a.log.end(), item: it, size: size})
 			t.told = t.last
 			use.Update = "published"
 			continue
 		}
-		use.Update = "sent"
-		use.Used = size
+		use.Update, use.Used = "sent", size
+		if sent.Items == nil {
+			sent.Items, sent.Sizes = make([]Item, 0, left), make([]int, 0, left)
+		}
 		sent.Items, sent.Sizes = append(sent.Items, it), append(sent.Sizes, size)
 		tokens = add(tokens, size)
 	}
 	return sent, tokens
 }
 
+// changed reports whether an anchored layer says something else than what the
+// stable prefix says for it.
+func (a *assembly) changed(i int) bool {
+	t := &a.tracks[i]
+	return !t.live && !a.layers[i].Failed && !t.told.reads(t.last)
+}
+
 func (a *assembly) liveItems() (items []Item, tokens int) {
+	n := 0
 	for i := range a.tracks {
 		if t := &a.tracks[i]; t.live && !a.layers[i].Failed {
-			if items == nil {
-				items = t.last.items[:len(t.last.items):len(t.last.items)]
-			} else {
-				items = append(items, t.last.items...)
-			}
+			n += len(t.last.items)
 			tokens = add(tokens, t.last.size)
 			a.uses[i].Items, a.uses[i].Used = len(t.last.items), t.last.size
+		}
+	}
+	items = make([]Item, 0, n)
+	for i := range a.tracks {
+		if t := &a.tracks[i]; t.live && !a.layers[i].Failed {
+			items = append(items, t.last.items...)
 		}
 	}
 	return items, tokens

@@ -258,9 +258,15 @@ func callSummarizer(ctx context.Context, f Summarizer, items []Item, limit int) 
 // finish puts the bands together and closes the books.
 func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live []Item, updates Segment, fixed int) *View {
 	e := &a.epoch
-	v := &View{
-		Tokens: add(fixed, h.tokens), Cap: a.cap, Opened: a.opened, Layers: a.uses, Notes: a.notes,
-		Segments: make([]Segment, 0, 6+2*len(h.ledger)+2*len(h.hidden)),
+	made := new(struct { // in one piece, where the segments are few
+		View
+		segments    [6]Segment
+		breakpoints [4]int
+	})
+	v := &made.View
+	*v = View{
+		Segments: made.segments[:0],
+		Tokens:   add(fixed, h.tokens), Cap: a.cap, Opened: a.opened, Layers: a.uses, Notes: a.notes,
 	}
 	band := func(b Band, items []Item) {
 		if len(items) > 0 {
@@ -289,7 +295,7 @@ func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live []Ite
 			v.Stable++
 		}
 	}
-	v.Breakpoints = breakpoints(len(a.frame.system), front, before, v.Stable)
+	v.Breakpoints = breakpoints(made.breakpoints[:0], len(a.frame.system), front, before, v.Stable)
 
 	v.History = HistoryUse{
 		From: h.from, Items: h.items, Tokens: h.tokens, Budget: a.cap - fixed,
@@ -336,9 +342,8 @@ func (use *LayerUse) inPrefix(t *track, ledger []published, sent []Item) {
 	use.Used, use.Carried = says, carried
 }
 
-// breakpoints returns the counts that are positive and ascending.
-func breakpoints(counts ...int) []int {
-	points := make([]int, 0, len(counts))
+// breakpoints appends the counts that are positive and ascending.
+func breakpoints(points []int, counts ...int) []int {
 	last := 0
 	for _, n := range counts {
 		if n > last {

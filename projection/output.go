@@ -34,6 +34,7 @@ type output struct {
 	size  int    // tokens of all
 	sum   uint32 // CRC-32C of the texts, to tell whether the next output differs
 
+	parts   []Part    // of the items
 	given   []Passage // what it was made of; nil in an output that was restored
 	budget  int
 	trimmed int
@@ -48,8 +49,8 @@ var nothing = new(output)
 const maxBytesPerToken = 256
 
 // outputOf wraps, measures and trims a contribution. It is last where the layer
-// gave the same again.
-func outputOf(tok Tokenizer, c *Contribution, limit int, last *output) *output {
+// gave the same again. scratch is a buffer to be used again.
+func outputOf(tok Tokenizer, c *Contribution, limit int, last *output, scratch *[]byte) *output {
 	if !c.Required {
 		limit = min(limit, c.Budget)
 	}
@@ -59,26 +60,42 @@ func outputOf(tok Tokenizer, c *Contribution, limit int, last *output) *output {
 	if len(c.Texts) == 0 {
 		return nothing
 	}
-	out := &output{
-		given: c.Texts, budget: limit,
-		items: make([]Item, 0, len(c.Texts)), sizes: make([]int, 0, len(c.Texts)),
-	}
+	out := newOutput(len(c.Texts))
+	out.given, out.budget = c.Texts, limit
 	for i := range c.Texts {
 		p := &c.Texts[i]
 		if p.Text == "" {
 			continue
 		}
-		it := wrap(c.Layer, "", p.Text)
-		it.Refs = p.Refs
+		it := Item{Kind: Message, Role: System, Layer: c.Layer, Refs: p.Refs}
+		out.parts = append(out.parts, Part{Type: TextPart, Text: wrapped(c.Layer, "", p.Text)})
+		it.Parts = out.parts[len(out.parts)-1 : len(out.parts) : len(out.parts)]
 		size := sizeWithin(tok, &it, limit)
 		if !c.Required && size > limit-out.size {
 			out.trimmed = len(c.Texts) - i
 			break
 		}
 		out.add(it, size)
-		out.sum = crc32.Update(out.sum, castagnoli, []byte(it.Parts[0].Text))
+		*scratch = append((*scratch)[:0], it.Parts[0].Text...)
+		out.sum = crc32.Update(out.sum, castagnoli, *scratch)
 	}
 	return out
+}
+
+// newOutput returns an output of at most n items. Most layers say one thing: that is
+// one piece.
+func newOutput(n int) *output {
+	if n > 1 {
+		return &output{items: make([]Item, 0, n), sizes: make([]int, 0, n), parts: make([]Part, 0, n)}
+	}
+	one := new(struct {
+		output
+		item   [1]Item
+		part   [1]Part
+		tokens [1]int
+	})
+	one.items, one.sizes, one.parts = one.item[:0], one.tokens[:0], one.part[:0]
+	return &one.output
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -116,9 +133,16 @@ func sizeWithin(tok Tokenizer, it *Item, limit int) int {
 	return Size(tok, it)
 }
 
-// wrap makes the item that carries a layer's text: the text in a tag named for
-// the layer. A closing tag inside the text is defused.
+// wrap makes the item that carries a layer's text.
 func wrap(layer string, action Action, text string) Item {
+	it := Text(System, wrapped(layer, action, text))
+	it.Layer, it.Action = layer, action
+	return it
+}
+
+// wrapped returns a text in a tag named for the layer. A closing tag inside the
+// text is defused.
+func wrapped(layer string, action Action, text string) string {
 	if end := "</" + layer; strings.Contains(text, end) {
 		text = strings.ReplaceAll(text, end, "<\\/"+layer)
 	}
@@ -139,9 +163,7 @@ func wrap(layer string, action Action, text string) Item {
 		b.WriteString(layer)
 		b.WriteByte('>')
 	}
-	it := Text(System, b.String())
-	it.Layer, it.Action = layer, action
-	return it
+	return b.String()
 }
 
 // unwrap returns the text that wrap put into an item without an action.

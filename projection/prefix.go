@@ -14,10 +14,12 @@ import (
 // has dropped. A Prefix is used by one caller at a time. The items that it gives
 // are shared, with the views too: do not change them.
 type Prefix struct {
-	frame *Frame
-	log   log
-	epoch *epoch // as the last view left it; nil before the first
-	begin int    // where history begins at the earliest if the next view opens an epoch, as Shown said
+	frame   *Frame
+	log     log
+	epoch   *epoch // as the last view left it; nil before the first
+	scratch []byte
+	spare   []track // of the epoch before
+	begin   int     // where history begins at the earliest if the next view opens an epoch, as Shown said
 }
 
 // NewPrefix returns the prefix of a conversation of which the first items are not
@@ -79,6 +81,9 @@ func (p *Prefix) Project(ctx context.Context, layers []Contribution) (*View, err
 	}
 	if err != nil {
 		return nil, err
+	}
+	if p.epoch != nil {
+		p.spare = p.epoch.tracks
 	}
 	p.epoch = e
 	return v, nil

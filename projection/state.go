@@ -48,13 +48,13 @@ func (p *Prefix) AppendState(b []byte, ref func(it *Item, size int) int) []byte 
 	} else {
 		w.number(1 + ref(e.summary, -1))
 	}
-	w.number(e.stable, e.stableTokens, e.tokens, e.misses, flag(e.missed)|flag(e.lost)<<1)
+	w.number(e.stable, e.stableTokens, e.tokens, e.misses, btoi(e.missed)|btoi(e.lost)<<1)
 	w.number(len(e.tracks))
 	for i := range e.tracks {
 		t := &e.tracks[i]
 		same := t.told == t.pinned || t.told.sum == t.pinned.sum && t.told.reads(t.pinned)
 		w.text(t.layer)
-		w.number(flag(t.live) | flag(same)<<1)
+		w.number(btoi(t.live) | btoi(same)<<1)
 		w.b = binary.AppendUvarint(w.b, t.changed)
 		w.number(t.samples, int(t.sum), t.size)
 		w.output(t.pinned)
@@ -71,8 +71,8 @@ func (p *Prefix) AppendState(b []byte, ref func(it *Item, size int) int) []byte 
 	return w.b
 }
 
-func flag(set bool) int {
-	if set {
+func btoi(b bool) int {
+	if b {
 		return 1
 	}
 	return 0

@@ -59,9 +59,9 @@ func (e *Envelope) appendHead(b []byte, v int) []byte {
 	return b
 }
 
-// whole returns the record with the state in it.
-func (e *Envelope) whole() []byte {
-	b := e.appendHead(make([]byte, 0, len(e.State)+48), 1)
+// appendWhole appends the record with the state in it.
+func (e *Envelope) appendWhole(b []byte) []byte {
+	b = e.appendHead(b, 1)
 	if e.State != nil {
 		b = append(b, `,"state":`...)
 		b = append(b, e.State...)
@@ -83,8 +83,8 @@ func (e *Envelope) based(a addition.Addition) []byte {
 }
 
 // Store returns what to store of an envelope that replaces another, and the op that
-// goes with it, if any.
-func (e *Envelope) Store(key string, was *Envelope) (record []byte, ops []storage.Op) {
+// goes with it, if any. buffer is one to be used again.
+func (e *Envelope) Store(key string, was *Envelope, buffer *[]byte) (record []byte, ops []storage.Op) {
 	grows := false
 	if len(e.State) >= leastBased && was.State != nil && e.Clears == was.Clears {
 		var a addition.Addition
@@ -103,7 +103,11 @@ func (e *Envelope) Store(key string, was *Envelope) (record []byte, ops []storag
 		if was.Base != "" {
 			ops = append(ops, storage.Remove(BaseKey(key)))
 		}
-		return pack.Pack(new([]byte), e.whole()), ops
+		*buffer = e.appendWhole((*buffer)[:0])
+		if record = pack.Pack(new([]byte), *buffer); &record[0] == &(*buffer)[0] {
+			record = bytes.Clone(record)
+		}
+		return record, ops
 	}
 	base := pack.Pack(new([]byte), e.State)
 	e.Base, e.base, e.baseSize = Digest(e.State), e.State, len(base)

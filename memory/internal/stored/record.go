@@ -68,6 +68,13 @@ func (h *Head) Append(b []byte) []byte {
 
 // Digest returns the first 128 bits of the SHA-256 of an encoding, in hex.
 func Digest(encoded []byte) string {
+	d := DigestHex(encoded)
+	return string(d[:])
+}
+
+// DigestHex is Digest for who wants no string.
+func DigestHex(encoded []byte) (d [32]byte) {
 	sum := sha256.Sum256(encoded)
-	return hex.EncodeToString(sum[:16])
+	hex.Encode(d[:], sum[:16])
+	return d
 }

@@ -67,7 +67,7 @@ func TestEnvelopeIsStoredWhole(t *testing.T) {
 		{Format: 3, Clears: 4, State: state(2)},
 	} {
 		key := stored.StateKey("_layers/a/thread/t/")
-		record, ops := e.Store(key, &was)
+		record, ops := e.Store(key, &was, new([]byte))
 		if err := store.Apply(t.Context(), append(ops, storage.Put(key, record))...); err != nil {
 			t.Fatal(err)
 		}
