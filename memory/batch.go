@@ -69,14 +69,14 @@ func newDrafts(runs []*Run) []*draft {
 			continue
 		}
 		parent := runs[1]
-		switch other := parent.cells[i]; {
+		switch above := parent.cells[i]; {
 		case leaves:
-			add([]part{{run: parent, cell: other, parent: true}})
-		case other.prefix == c.prefix:
-			add([]part{{run: run, cell: c}, {run: parent, cell: other, parent: true}})
+			add([]part{{run: parent, cell: above, parent: true}})
+		case above.prefix == c.prefix:
+			add([]part{{run: run, cell: c}, {run: parent, cell: above, parent: true}})
 		default:
 			add([]part{{run: run, cell: c}})
-			add([]part{{run: parent, cell: other, parent: true}})
+			add([]part{{run: parent, cell: above, parent: true}})
 		}
 	}
 	return drafts
@@ -182,7 +182,7 @@ func (b *batch) addTurn(ctx context.Context, again bool) error {
 	n := r.lineage.next()
 	var turn, epoch []byte // as they are stored
 	for d := whole; ; d++ {
-		r.texts.begin()
+		r.texts.startMarking()
 		shown := 0
 		if r.writer.stateBytes = r.writer.stateBytes[:0]; d == whole {
 			shown = r.markTexts()

@@ -108,8 +108,8 @@ func (r *Run) initialiseLayer(ctx context.Context, traced bool, i int, crossed m
 		c.seed, c.detached = c.kind == ScopeExecution, c.kind != ScopeExecution
 		return nil
 	}
-	call, err := r.one(ctx, traced, hookInit, i, func(call *call) (err error) {
-		call.other, err = c.layer.code.init(call.ctx, call.x, call.records, call.state, found)
+	call, err := r.callHook(ctx, traced, hookInit, i, func(call *call) (err error) {
+		call.output, err = c.layer.code.init(call.ctx, call.x, call.records, call.state, found)
 		return err
 	})
 	if err != nil {
@@ -121,9 +121,9 @@ func (r *Run) initialiseLayer(ctx context.Context, traced bool, i int, crossed m
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c.state, c.settled = call.other, call.other
+	c.state, c.settled = call.output, call.output
 	if !found {
-		c.origin, c.born = call.other, c.stored.Clears
+		c.origin, c.born = call.output, c.stored.Clears
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ type SpawnOptions struct {
 // Nothing is written before the child's first Commit. The child ends with
 // [Run.Return] or [Run.End], at the latest with the parent.
 func (r *Run) Spawn(ctx context.Context, opts *SpawnOptions) (_ *Run, err error) {
-	ctx, stop, err := r.begin(ctx)
+	ctx, stop, err := r.occupy(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("spawn: %w", err)
 	}
@@ -114,13 +114,13 @@ func (r *Run) cross(ctx context.Context, traced bool, child *Run) (map[int]spawn
 	crossed := make(map[int]spawned)
 	x := child.Execution()
 	for _, i := range r.m.slots {
-		c, err := r.one(ctx, traced, hookSpawn, i, func(c *call) error {
+		c, err := r.callHook(ctx, traced, hookSpawn, i, func(c *call) error {
 			out, err := c.cell.layer.code.spawn(c.ctx, c.x, x, c.records, c.state)
 			if err != nil {
 				return err
 			}
-			c.other = out
-			c.items, err = (&intake{m: r.m}).take(nil, out.items)
+			c.output = out
+			c.items, err = (&intake{m: r.m}).complete(nil, out.items)
 			return err
 		})
 		if ctx.Err() != nil {
@@ -137,7 +137,7 @@ func (r *Run) cross(ctx context.Context, traced bool, child *Run) (map[int]spawn
 			child.cells[i].absent = "absent: on-spawn failed"
 			continue
 		}
-		crossed[i] = c.other.(spawned)
+		crossed[i] = c.output.(spawned)
 	}
 	return crossed, nil
 }
@@ -161,7 +161,7 @@ func (r *Run) Return(ctx context.Context, result Result) (_ Result, err error) {
 	if result.Outcome == "" {
 		result.Outcome = Success
 	}
-	ctx, stop, err := r.occupy(ctx, false)
+	ctx, stop, err := r.occupyFor(ctx, true)
 	if err != nil {
 		return result, fmt.Errorf("return: %w", err)
 	}
@@ -209,19 +209,19 @@ func (r *Run) merge(ctx context.Context, traced bool, child *Run) error {
 		state := from.state
 		child.mu.Unlock()
 		before := *child.ending.returned
-		rd := r.round(ctx, traced, hookReturn, []int{i}, func(c *call) (err error) {
+		hc := r.prepare(ctx, traced, hookReturn, []int{i}, func(c *call) (err error) {
 			var out Result
 			c.change, out, err = c.cell.layer.code.merge(c.ctx, c.x, c.records, c.state, child, state, before)
-			c.change.returned, c.other = true, out
+			c.change.returned, c.output = true, out
 			return err
 		})
-		rd.run()
-		r.amend(rd)
-		if err := rd.cut(); err != nil {
+		hc.run()
+		r.amend(hc)
+		if err := hc.cut(); err != nil {
 			return err
 		}
-		if len(rd.calls) == 1 && rd.calls[0].late == nil {
-			*child.ending.returned = rd.calls[0].other.(Result)
+		if len(hc.calls) == 1 && hc.calls[0].failed == nil {
+			*child.ending.returned = hc.calls[0].output.(Result)
 		}
 	}
 	child.ending.merged = true

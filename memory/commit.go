@@ -28,7 +28,7 @@ import (
 // forgotten the turn, or what it was tried after, and what it changed has been
 // changed since; begin another execution.
 func (r *Run) Commit(ctx context.Context, resp Response) (err error) {
-	ctx, stop, err := r.begin(ctx)
+	ctx, stop, err := r.occupy(ctx)
 	if err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
@@ -61,7 +61,7 @@ func (r *Run) answer(resp *Response) error {
 	if math.IsNaN(resp.Cost) || math.IsInf(resp.Cost, 0) {
 		return fmt.Errorf("cost %v is not a number", resp.Cost)
 	}
-	items, err := in.take(r.taken, resp.Items)
+	items, err := in.complete(r.taken, resp.Items)
 	if err != nil {
 		return err
 	}
@@ -91,33 +91,33 @@ func (r *Run) learn(ctx context.Context, traced bool) error {
 		return nil
 	}
 	log, added := r.log.held(), r.log.Items(r.log.start+t.given, r.log.Len())
-	rd := r.round(ctx, traced, hookStore, r.m.slots, func(c *call) (err error) {
+	hc := r.prepare(ctx, traced, hookStore, r.m.slots, func(c *call) (err error) {
 		c.change, err = c.cell.layer.code.store(c.ctx, c.input, c.x, c.records, c.state, added, log, t.response)
 		return err
 	})
-	rd.run()
+	hc.run()
 	if err := ctx.Err(); err != nil {
-		r.note(rd, nil)
+		r.reportCalls(hc, nil)
 		return err
 	}
-	r.amend(rd)
-	r.reuse(rd)
+	r.amend(hc)
+	r.reuse(hc)
 	t.learned = true
 	return nil
 }
 
-// amend makes the changes that a round's calls returned, and reports the calls:
+// amend makes the changes that calls of a hook returned, and reports the calls:
 // a failed hook does not fail the turn.
-func (r *Run) amend(rd *round) {
-	for i := range rd.calls {
-		c := &rd.calls[i]
+func (r *Run) amend(hc *hookCalls) {
+	for i := range hc.calls {
+		c := &hc.calls[i]
 		if c.ok() {
 			if err := c.cell.amend(c.change); err != nil {
-				c.late = fmt.Errorf("change: %w", err)
+				c.failed = fmt.Errorf("change: %w", err)
 			}
 		}
 	}
-	r.note(rd, nil)
+	r.reportCalls(hc, nil)
 }
 
 // appendRecord appends the record of the turn at work, as turn n of its lineage.

@@ -34,7 +34,7 @@ type part struct {
 	run *Run
 	*cell
 	parent bool // run's child returns: only what returns have changed is written
-	take   int  // of its pending changes, the first ones
+	covers int  // of its pending changes, the first ones
 	seen   any  // its state with them
 }
 
@@ -42,7 +42,7 @@ type part struct {
 func (p *part) changes() []change {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.pending[:p.take:p.take]
+	return p.pending[:p.covers:p.covers]
 }
 
 func (c *cell) changed() bool {
@@ -60,14 +60,14 @@ func newDraft(parts []part) *draft {
 	for i := range d.parts {
 		p := &d.parts[i]
 		if p.parent {
-			p.take, p.seen = p.returned()
+			p.covers, p.seen = p.returned()
 		}
 		p.mu.Lock()
 		if !p.parent {
-			p.take, p.seen = len(p.pending), p.state
+			p.covers, p.seen = len(p.pending), p.state
 		}
 		d.state = p.seen
-		some = some || p.seed || p.take > 0
+		some = some || p.seed || p.covers > 0
 		d.rebased = d.rebased || p.detached
 		p.mu.Unlock()
 	}
@@ -234,13 +234,13 @@ func (d *draft) settle(p *part) {
 	// A detached cell goes on from what came from the parent.
 	inPlace := !d.rebased || p.detached
 	if inPlace {
-		p.pending = slices.Delete(p.pending, 0, p.take)
+		p.pending = slices.Delete(p.pending, 0, p.covers)
 		p.settled = p.seen
 		p.rewind()
 	}
 	p.mu.Unlock()
 	if !inPlace {
-		p.install(d.state, p.take)
+		p.install(d.state, p.covers)
 	}
 }
 
@@ -249,7 +249,7 @@ func (d *draft) settle(p *part) {
 func (d *draft) drop() {
 	for i := range d.parts {
 		p := &d.parts[i]
-		p.install(p.settled, p.take)
+		p.install(p.settled, p.covers)
 	}
 }
 

@@ -112,13 +112,13 @@ func (r *Run) complete(ctx context.Context, traced bool, outcome Outcome) error 
 	outcome = r.account.conclude(outcome, r.m.clock().Round(0).UTC())
 	log := r.log.held()
 	for ; r.ending.completed < len(r.m.given); r.ending.completed++ {
-		rd := r.round(ctx, traced, hookComplete, []int{r.m.given[r.ending.completed]}, func(c *call) (err error) {
+		hc := r.prepare(ctx, traced, hookComplete, []int{r.m.given[r.ending.completed]}, func(c *call) (err error) {
 			c.change, err = c.cell.layer.code.complete(c.ctx, c.x, c.records, c.state, log, outcome)
 			return err
 		})
-		rd.run()
-		r.amend(rd)
-		if err := rd.cut(); err != nil {
+		hc.run()
+		r.amend(hc)
+		if err := hc.cut(); err != nil {
 			return err
 		}
 	}
@@ -156,7 +156,7 @@ func (r *Run) dispose(ctx context.Context, traced bool) {
 		if !c.inited || c.absent != "" {
 			continue
 		}
-		_, _ = r.one(ctx, traced, hookDispose, i, func(call *call) error { // reported; the others run all the same
+		_, _ = r.callHook(ctx, traced, hookDispose, i, func(call *call) error { // reported; the others run all the same
 			return c.layer.code.dispose(call.ctx, call.x, call.state)
 		})
 	}

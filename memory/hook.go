@@ -80,8 +80,8 @@ type call struct {
 	change   change
 	items    []projection.Item    // of Append and OnSpawn
 	passages []projection.Passage // of Recall and Delta
-	other    any                  // what OnSpawn, OnReturn or Init put out beside
-	late     error                // how it ended, or what became of a result that was fine; set by who waited
+	output   any                  // what OnSpawn, OnReturn or Init put out beside
+	failed   error                // how it ended, or what became of a result that was fine; set by who waited
 }
 
 // The progress of a call.
@@ -92,21 +92,21 @@ const (
 	callAbandoned
 )
 
-// round runs one hook of several layers side by side, at most Options.Parallel
-// at once, and with 1 strictly in order. A call whose time is up is abandoned:
-// its goroutine goes on, its result is discarded, its place is free.
+// hookCalls are the calls of one hook of several layers, side by side, at most
+// Options.Parallel at once, and with 1 strictly in order. A call whose time is up is
+// abandoned: its goroutine goes on, its result is discarded, its place is free.
 //
 // Most hooks only look at their state and return within a microsecond, less
 // than it takes to start a goroutine. So one goroutine begins with the calls,
 // and only if it has not done them all after helpAfter do others help.
-type round struct {
+type hookCalls struct {
 	m     *Memory
 	ctx   context.Context // of the phase
 	trace bool            // the phase has a recording span
 	hook  hook
 	calls []call
 	do    func(c *call) error
-	after []*round // those of Delta hooks, after Recall
+	after []*hookCalls // those of Delta hooks, after Recall
 
 	shared  deadline
 	clock   *time.Timer   // stopped; nil: none yet
@@ -119,80 +119,80 @@ type round struct {
 const helpAfter = 50 * time.Microsecond
 
 // run makes the calls and returns when each has settled or was abandoned.
-func (r *round) run() {
-	if len(r.calls) == 0 {
+func (hc *hookCalls) run() {
+	if len(hc.calls) == 0 {
 		return
 	}
-	if r.done == nil {
-		r.done = make(chan struct{}, 1)
+	if hc.done == nil {
+		hc.done = make(chan struct{}, 1)
 	}
-	r.pending.Store(int32(len(r.calls)))
-	r.shared.Context, r.shared.begun = r.ctx, time.Now()
-	r.shared.timeout = r.hook.timeout(&r.calls[0].cell.layer.spec)
-	r.next.Store(1)
-	r.begin(&r.calls[0], &r.shared, r.shared.begun)
-	go r.work(&r.calls[0])
-	r.wait()
-	r.timely = r.shared.end(context.Canceled)
+	hc.pending.Store(int32(len(hc.calls)))
+	hc.shared.Context, hc.shared.begun = hc.ctx, time.Now()
+	hc.shared.timeout = hc.hook.timeout(&hc.calls[0].cell.layer.spec)
+	hc.next.Store(1)
+	hc.start(&hc.calls[0], &hc.shared, hc.shared.begun)
+	go hc.work(&hc.calls[0])
+	hc.wait()
+	hc.timely = hc.shared.end(context.Canceled)
 }
 
 // wait returns when all is done. Until then it calls for help when the first calls
 // take long, and abandons those whose shared deadline has come.
-func (r *round) wait() {
-	helpers := min(len(r.calls), r.m.parallel) - 1
-	next := r.shared.timeout
+func (hc *hookCalls) wait() {
+	helpers := min(len(hc.calls), hc.m.parallel) - 1
+	next := hc.shared.timeout
 	if helpers > 0 && (next < 0 || helpAfter < next) {
 		next = helpAfter
 	}
 	var due <-chan time.Time
 	if next >= 0 {
-		if r.clock == nil {
-			r.clock = time.NewTimer(next)
+		if hc.clock == nil {
+			hc.clock = time.NewTimer(next)
 		} else {
-			r.clock.Reset(next)
+			hc.clock.Reset(next)
 		}
-		defer r.clock.Stop()
-		due = r.clock.C
+		defer hc.clock.Stop()
+		due = hc.clock.C
 	}
-	ended := r.ctx.Done()
+	ended := hc.ctx.Done()
 	for {
 		select {
-		case <-r.done:
+		case <-hc.done:
 			return
 		case <-ended:
 			ended = nil
-			r.expire(r.ctx.Err())
+			hc.expire(hc.ctx.Err())
 		case <-due:
 			if helpers <= 0 {
-				r.expire(context.DeadlineExceeded)
+				hc.expire(context.DeadlineExceeded)
 				continue
 			}
 			for range helpers {
-				r.workOn()
+				hc.workOn()
 			}
-			if helpers = 0; r.shared.timeout >= 0 {
-				r.clock.Reset(time.Until(r.shared.begun.Add(r.shared.timeout)))
+			if helpers = 0; hc.shared.timeout >= 0 {
+				hc.clock.Reset(time.Until(hc.shared.begun.Add(hc.shared.timeout)))
 			}
 		}
 	}
 }
 
 // expire abandons the calls with the shared deadline.
-func (r *round) expire(err error) {
-	if !r.shared.end(err) {
+func (hc *hookCalls) expire(err error) {
+	if !hc.shared.end(err) {
 		return
 	}
-	for i := range r.calls {
-		if r.calls[i].deadline.Load() == &r.shared {
-			r.abandon(&r.calls[i])
+	for i := range hc.calls {
+		if hc.calls[i].deadline.Load() == &hc.shared {
+			hc.abandon(&hc.calls[i])
 		}
 	}
 }
 
-func (r *round) begin(c *call, d *deadline, now time.Time) {
+func (hc *hookCalls) start(c *call, d *deadline, now time.Time) {
 	c.begun, c.ctx = now, d
-	if r.trace {
-		c.ctx, c.span = r.m.tracing.hook(d, r.hook, c.cell, now)
+	if hc.trace {
+		c.ctx, c.span = hc.m.tracing.hook(d, hc.hook, c.cell, now)
 		x := *c.x
 		x.span = c.span
 		c.x = &x
@@ -202,89 +202,89 @@ func (r *round) begin(c *call, d *deadline, now time.Time) {
 }
 
 // work makes c's call and then those that nobody took.
-func (r *round) work(c *call) {
+func (hc *hookCalls) work(c *call) {
 	returned := false
 	defer func() {
 		if !returned { // the hook ended its goroutine
 			c.err = errors.New("hook ended its goroutine")
-			if r.settle(c, time.Now()) {
-				r.workOn()
+			if hc.settle(c, time.Now()) {
+				hc.workOn()
 			}
 		}
 	}()
 	for c != nil {
-		c.err = r.guarded(c)
+		c.err = hc.guarded(c)
 		now := time.Now()
-		if d := c.deadline.Load(); d != &r.shared {
+		if d := c.deadline.Load(); d != &hc.shared {
 			d.end(context.Canceled)
 		}
-		if !r.settle(c, now) {
+		if !hc.settle(c, now) {
 			break
 		}
-		c = r.take(now)
+		c = hc.startNext(now)
 	}
 	returned = true
 }
 
 // workOn starts a goroutine for the calls that nobody took.
-func (r *round) workOn() {
-	if c := r.take(time.Now()); c != nil {
-		go r.work(c)
+func (hc *hookCalls) workOn() {
+	if c := hc.startNext(time.Now()); c != nil {
+		go hc.work(c)
 	}
 }
 
-// take begins the next call that nobody took, if there is one.
-func (r *round) take(now time.Time) *call {
-	i := int(r.next.Add(1)) - 1
-	if i >= len(r.calls) {
+// startNext starts the next call that nobody took, if there is one.
+func (hc *hookCalls) startNext(now time.Time) *call {
+	i := int(hc.next.Add(1)) - 1
+	if i >= len(hc.calls) {
 		return nil
 	}
-	c := &r.calls[i]
-	timeout := r.hook.timeout(&c.cell.layer.spec)
-	if r.shared.serves(timeout, now) {
-		r.begin(c, &r.shared, now)
-		if r.shared.Err() == nil || r.ctx.Err() != nil {
+	c := &hc.calls[i]
+	timeout := hc.hook.timeout(&c.cell.layer.spec)
+	if hc.shared.serves(timeout, now) {
+		hc.start(c, &hc.shared, now)
+		if hc.shared.Err() == nil || hc.ctx.Err() != nil {
 			return c
 		}
 		// Time was up after all, and it is open who notices it for this call.
 		if !c.progress.CompareAndSwap(callRunning, callWaiting) {
-			r.m.forgetLate(c)
-			return r.take(now)
+			hc.m.forgetLate(c)
+			return hc.startNext(now)
 		}
 	}
-	d := newDeadline(r.ctx, timeout, now)
-	r.begin(c, d, now)
-	d.watch(func() { r.abandon(c) })
+	d := newDeadline(hc.ctx, timeout, now)
+	hc.start(c, d, now)
+	d.watch(func() { hc.abandon(c) })
 	return c
 }
 
 // settle says whether the call's result counts. If not, it is discarded.
-func (r *round) settle(c *call, now time.Time) bool {
+func (hc *hookCalls) settle(c *call, now time.Time) bool {
 	c.took = now.Sub(c.begun)
 	c.verify()
 	if !c.progress.CompareAndSwap(callRunning, callSettled) {
-		r.m.forgetLate(c)
+		hc.m.forgetLate(c)
 		return false
 	}
-	r.finish()
+	hc.finish()
 	return true
 }
 
-func (r *round) abandon(c *call) {
-	if r.m.abandon(c, r.hook) {
-		r.workOn()
-		r.finish()
+func (hc *hookCalls) abandon(c *call) {
+	if hc.m.abandon(c, hc.hook) {
+		hc.workOn()
+		hc.finish()
 	}
 }
 
-func (r *round) finish() {
-	if r.pending.Add(-1) == 0 {
-		r.done <- struct{}{}
+func (hc *hookCalls) finish() {
+	if hc.pending.Add(-1) == 0 {
+		hc.done <- struct{}{}
 	}
 }
 
 // guarded makes the call. A panic becomes its error.
-func (r *round) guarded(c *call) (err error) {
+func (hc *hookCalls) guarded(c *call) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
@@ -293,10 +293,10 @@ func (r *round) guarded(c *call) (err error) {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	if r.m.opts.VerifyStates {
+	if hc.m.opts.VerifyStates {
 		c.before, _ = c.cell.layer.encode(c.state) // one that has no encoding is not verified
 	}
-	return r.do(c)
+	return hc.do(c)
 }
 
 // verify fails a call that modified the state it was given to read, whatever else
@@ -314,30 +314,30 @@ func (c *call) verify() {
 func (c *call) ok() bool { return c.progress.Load() == callSettled && c.err == nil }
 
 // cut returns the error of the phase's context if its end kept a call from its
-// result, once the round is over.
-func (r *round) cut() error {
-	for i := range r.calls {
-		if !r.calls[i].ok() {
-			return r.ctx.Err()
+// result, once all calls are over.
+func (hc *hookCalls) cut() error {
+	for i := range hc.calls {
+		if !hc.calls[i].ok() {
+			return hc.ctx.Err()
 		}
 	}
 	return nil
 }
 
-// report says how a call went, once its round is over, and what the layer has in the
-// view, if that is known. It leaves the error in c.late.
-func (r *round) report(c *call, use *projection.LayerUse) HookReport {
-	rep := HookReport{Layer: c.cell.layer.spec.ID, Hook: hooks[r.hook].name, Status: StatusOK}
+// report says how a call went, once all calls are over, and what the layer has in the
+// view, if that is known. It leaves the error in c.failed.
+func (hc *hookCalls) report(c *call, use *projection.LayerUse) HookReport {
+	rep := HookReport{Layer: c.cell.layer.spec.ID, Hook: hooks[hc.hook].name, Status: StatusOK}
 	if c.ok() {
 		rep.Took, rep.Items, rep.Note = c.took, len(c.items)+len(c.passages), c.recalled.note
-		if c.late != nil {
+		if c.failed != nil {
 			rep.Status = StatusError
 		}
 	} else {
-		rep.Status, rep.Took, c.late = c.failure(r.ctx)
+		rep.Status, rep.Took, c.failed = c.failure(hc.ctx)
 	}
-	if c.late != nil {
-		rep.Err, rep.Error, rep.Note = c.late, c.late.Error(), hooks[r.hook].failure
+	if c.failed != nil {
+		rep.Err, rep.Error, rep.Note = c.failed, c.failed.Error(), hooks[hc.hook].failure
 		if shown := stored.InPrompt(use); shown != "" {
 			rep.Note += "; " + shown
 			if c.ok() { // something that came with its output went wrong
@@ -365,16 +365,16 @@ func (c *call) failure(phase context.Context) (status Status, took time.Duration
 	return StatusError, took, err
 }
 
-// reuse keeps what a round was made of for the next one, if nothing can touch it
+// reuse keeps what the calls were made of for the next ones, if nothing can touch it
 // any more.
-func (r *Run) reuse(rd *round) {
-	if !rd.timely {
+func (r *Run) reuse(hc *hookCalls) {
+	if !hc.timely {
 		return
 	}
-	for i := range rd.calls {
-		if rd.calls[i].progress.Load() != callSettled {
+	for i := range hc.calls {
+		if hc.calls[i].progress.Load() != callSettled {
 			return
 		}
 	}
-	r.spare, r.clock, r.done = rd.calls, rd.clock, rd.done
+	r.spare, r.clock, r.done = hc.calls, hc.clock, hc.done
 }

@@ -22,9 +22,9 @@ func (in *intake) clock() time.Time {
 	return in.now
 }
 
-// take returns complete copies of items, in buffer if they have room there. If one
+// complete returns complete copies of items, in buffer if they have room there. If one
 // cannot be taken, none is.
-func (in *intake) take(buffer, items []projection.Item) ([]projection.Item, error) {
+func (in *intake) complete(buffer, items []projection.Item) ([]projection.Item, error) {
 	taken := append(buffer[:0], items...)
 	for i := range items {
 		it := &taken[i]

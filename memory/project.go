@@ -38,7 +38,7 @@ import (
 //
 // The view and its items are shared and not to be changed.
 func (r *Run) Project(ctx context.Context, items ...projection.Item) (_ *projection.View, err error) {
-	ctx, stop, err := r.begin(ctx)
+	ctx, stop, err := r.occupy(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("project: %w", err)
 	}
@@ -78,7 +78,7 @@ func (r *Run) openTurn() *turn {
 func (r *Run) extend(ctx context.Context, traced bool, items []projection.Item) error {
 	t := r.turn
 	in := intake{m: r.m}
-	taken, err := in.take(r.taken, items)
+	taken, err := in.complete(r.taken, items)
 	if err != nil {
 		return err
 	}
@@ -152,12 +152,12 @@ func (r *Run) pipe(ctx context.Context, traced bool, in *intake, items []project
 		if len(items) == 0 {
 			break // the hooks before have dropped all of them
 		}
-		c, err := r.one(ctx, traced, hookAppend, i, func(c *call) error {
+		c, err := r.callHook(ctx, traced, hookAppend, i, func(c *call) error {
 			out, err := c.cell.layer.code.append(c.ctx, c.x, c.records, c.state, slices.Clip(items))
 			if err != nil {
 				return err
 			}
-			if c.items, err = (&intake{m: r.m}).take(nil, out); err == nil {
+			if c.items, err = (&intake{m: r.m}).complete(nil, out); err == nil {
 				_, err = r.m.appendItems(nil, c.items)
 			}
 			return err
@@ -174,16 +174,16 @@ func (r *Run) pipe(ctx context.Context, traced bool, in *intake, items []project
 
 // assemble recalls from all layers and builds the view.
 func (r *Run) assemble(ctx context.Context, span trace.Span, traced bool) (*projection.View, error) {
-	rd := r.recall(ctx, traced, r.log.Shown(r.contribs))
+	hc := r.recall(ctx, traced, r.log.Shown(r.contribs))
 	if err := ctx.Err(); err != nil {
-		r.note(rd, nil)
+		r.reportCalls(hc, nil)
 		return nil, err
 	}
-	r.contribute(rd)
+	r.contribute(hc)
 	from, _ := r.log.History()
 	view, err := r.log.Project(ctx, r.contribs)
-	r.note(rd, view) // a failed Recall does not fail the turn
-	r.reuse(rd)
+	r.reportCalls(hc, view) // a failed Recall does not fail the turn
+	r.reuse(hc)
 	if err != nil {
 		return nil, err
 	}
@@ -203,40 +203,40 @@ func useOf(v *projection.View, layer string) *projection.LayerUse {
 }
 
 // recall runs the Recall hooks, telling them what of the log is shown.
-func (r *Run) recall(ctx context.Context, traced bool, shown []projection.Item) *round {
+func (r *Run) recall(ctx context.Context, traced bool, shown []projection.Item) *hookCalls {
 	log, query := r.log.held(), r.log.Query()
-	rd := r.round(ctx, traced, hookRecall, r.m.slots, func(c *call) (err error) {
+	hc := r.prepare(ctx, traced, hookRecall, r.m.slots, func(c *call) (err error) {
 		c.recalled, c.change, err = c.cell.layer.code.recall(c.ctx, c.input, c.x, c.records, c.state, log, shown, query, c.budget)
 		return err
 	})
-	for i := range rd.calls {
-		rd.calls[i].budget = r.contribs[i].Budget
+	for i := range hc.calls {
+		hc.calls[i].budget = r.contribs[i].Budget
 	}
-	rd.run()
+	hc.run()
 	if traced && r.m.tracing.content {
-		for i := range rd.calls {
-			if span := rd.calls[i].span; span != nil {
+		for i := range hc.calls {
+			if span := hc.calls[i].span; span != nil {
 				span.SetAttributes(attrQuery.String(query))
 			}
 		}
 	}
-	return rd
+	return hc
 }
 
 // contribute makes the layers' contributions of what they recalled, and the
 // changes that they want.
-func (r *Run) contribute(rd *round) {
+func (r *Run) contribute(hc *hookCalls) {
 	room := r.m.bounds.outputs
-	for i := range rd.calls {
-		con, call := &r.contribs[i], &rd.calls[i]
+	for i := range hc.calls {
+		con, call := &r.contribs[i], &hc.calls[i]
 		if call.cell.layer.has[hookDelta] {
-			con.Delta = r.delta(rd, call.cell)
+			con.Delta = r.delta(hc, call.cell)
 		}
 		if con.Failed = !call.ok(); con.Failed {
 			continue
 		}
 		if err := call.cell.amend(call.change); err != nil {
-			call.late = fmt.Errorf("change: %w", err)
+			call.failed = fmt.Errorf("change: %w", err)
 		}
 		call.passages = passages(&call.recalled, con.Texts)
 		if note := unshown(call.recalled.items); note != "" {
@@ -249,7 +249,7 @@ func (r *Run) contribute(rd *round) {
 			}
 			if room -= n; room < 0 {
 				room += n
-				call.late = fmt.Errorf("output of %d bytes at item %d is over what is left of %d", n, j, r.m.bounds.outputs)
+				call.failed = fmt.Errorf("output of %d bytes at item %d is over what is left of %d", n, j, r.m.bounds.outputs)
 				call.passages = call.passages[:j:j]
 				break
 			}
@@ -258,18 +258,18 @@ func (r *Run) contribute(rd *round) {
 	}
 }
 
-// delta returns the Delta hook of a layer as package projection calls it, after a
-// round of Recall.
-func (r *Run) delta(rd *round, c *cell) func(old, new string) (string, bool) {
+// delta returns the Delta hook of a layer as package projection calls it, after the
+// calls of Recall.
+func (r *Run) delta(hc *hookCalls, c *cell) func(old, new string) (string, bool) {
 	return func(old, new string) (string, bool) {
-		d := r.round(rd.ctx, rd.trace, hookDelta, []int{r.m.index[c.layer.spec.ID]}, func(c *call) error {
+		d := r.prepare(hc.ctx, hc.trace, hookDelta, []int{r.m.index[c.layer.spec.ID]}, func(c *call) error {
 			if text, ok := c.cell.layer.code.delta(old, new); ok {
 				c.passages = []projection.Passage{{Text: strings.ToValidUTF8(text, "\uFFFD")}}
 			}
 			return nil
 		})
 		d.run()
-		rd.after = append(rd.after, d)
+		hc.after = append(hc.after, d)
 		if call := &d.calls[0]; call.ok() && len(call.passages) > 0 {
 			return call.passages[0].Text, true
 		}

@@ -44,8 +44,8 @@ type Run struct {
 	contribs  []projection.Contribution // of the active layers that recall, in slot order
 	turn      *turn                     // nil between turns
 	taken     []projection.Item         // a buffer
-	spare     []call                    // of a round that is over
-	clock     *time.Timer               // of that round, as is
+	spare     []call                    // of a hook, which are over: the next ones are made of them
+	clock     *time.Timer               // of those calls, as is done
 	done      chan struct{}
 	untraced  trace.TracerProvider // that made no span for the run; nil: none
 	itemBytes []byte               // a buffer, used again
@@ -89,23 +89,23 @@ func (m *Memory) newRun(id string, who Identity) *Run {
 	return r
 }
 
-// begin waits until the run is free, and says whether it can be used: not if it
+// occupy waits until the run is free, and says whether it can be used: not if it
 // has ended, or had begun to with a Return that failed. The context that it returns
 // ends with the run. The caller ends with vacate.
-func (r *Run) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	return r.occupy(ctx, true)
+func (r *Run) occupy(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	return r.occupyFor(ctx, false)
 }
 
-// occupy waits until the run is free, and says whether it can be used: not if it has
-// ended, nor, if all is to be possible, if it is ending.
-func (r *Run) occupy(ctx context.Context, all bool) (context.Context, context.CancelFunc, error) {
+// occupyFor is occupy for anything, or for the end alone, which may go on where it
+// failed before.
+func (r *Run) occupyFor(ctx context.Context, end bool) (context.Context, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
 		return ctx, nil, err
 	}
 	if err := r.work.acquire(ctx); err != nil {
 		return ctx, nil, err
 	}
-	if now := r.account.now(); now.over || all && now.outcome != "" {
+	if now := r.account.now(); now.over || !end && now.outcome != "" {
 		r.work.release()
 		return ctx, nil, ErrEnded
 	}
@@ -117,7 +117,7 @@ func (r *Run) occupy(ctx context.Context, all bool) (context.Context, context.Ca
 	return ctx, func() { stop(); cancel() }, nil
 }
 
-// vacate lets the next operation have the run. stop is what begin returned.
+// vacate lets the next operation have the run. stop is what occupy returned.
 func (r *Run) vacate(stop context.CancelFunc) {
 	if stop != nil {
 		stop()
@@ -153,31 +153,31 @@ func (r *Run) Report() TurnReport {
 	return r.reports.now()
 }
 
-// round prepares a hook's calls for those layers, in the order of their
+// prepare prepares a hook's calls for those layers, in the order of their
 // indexes, that have it and are active. Disabled ones are reported as skipped.
-func (r *Run) round(ctx context.Context, traced bool, h hook, order []int, do func(c *call) error) *round {
+func (r *Run) prepare(ctx context.Context, traced bool, h hook, order []int, do func(c *call) error) *hookCalls {
 	n := 0
 	for _, i := range order {
 		if r.cells[i].layer.has[h] {
 			n++
 		}
 	}
-	rd := &round{m: r.m, ctx: ctx, trace: traced, hook: h, do: do}
+	hc := &hookCalls{m: r.m, ctx: ctx, trace: traced, hook: h, do: do}
 	if n == 0 {
-		return rd
+		return hc
 	}
 	if h == hookRecall || h == hookStore {
 		// Only these two run under the token of work, one after another.
 		reuse := r.spare
-		rd.clock, rd.done = r.clock, r.done
+		hc.clock, hc.done = r.clock, r.done
 		r.clock, r.done = nil, nil
 		if r.spare = nil; cap(reuse) >= n {
-			rd.calls = reuse[:n]
-			clear(rd.calls)
+			hc.calls = reuse[:n]
+			clear(hc.calls)
 		}
 	}
-	if rd.calls == nil {
-		rd.calls = make([]call, n)
+	if hc.calls == nil {
+		hc.calls = make([]call, n)
 	}
 	x := r.Execution()
 	n = 0
@@ -191,51 +191,51 @@ func (r *Run) round(ctx context.Context, traced bool, h hook, order []int, do fu
 			r.skipped(ctx, traced, h, c)
 			continue
 		}
-		call := &rd.calls[n]
+		call := &hc.calls[n]
 		call.cell, call.x, call.state, call.records, call.input = c, x, c.state, c.records, c.input(h)
 		n++
 	}
 	r.mu.Unlock()
-	rd.calls = rd.calls[:n]
-	return rd
+	hc.calls = hc.calls[:n]
+	return hc
 }
 
-// one runs a hook of one layer.
-func (r *Run) one(ctx context.Context, traced bool, h hook, i int, do func(c *call) error) (*call, error) {
-	rd := r.round(ctx, traced, h, []int{i}, do)
-	if len(rd.calls) == 0 {
+// callHook runs a hook of one layer.
+func (r *Run) callHook(ctx context.Context, traced bool, h hook, i int, do func(c *call) error) (*call, error) {
+	hc := r.prepare(ctx, traced, h, []int{i}, do)
+	if len(hc.calls) == 0 {
 		return nil, nil
 	}
-	rd.run()
-	r.note(rd, nil)
-	return &rd.calls[0], rd.calls[0].late
+	hc.run()
+	r.reportCalls(hc, nil)
+	return &hc.calls[0], hc.calls[0].failed
 }
 
-// note reports the calls of a round that is over, and ends their spans. view
+// reportCalls reports calls of a hook that are over, and ends their spans. view
 // says what became of what Recall put out.
-func (r *Run) note(rd *round, view *projection.View) {
-	if len(rd.calls) == 0 {
+func (r *Run) reportCalls(hc *hookCalls, view *projection.View) {
+	if len(hc.calls) == 0 {
 		return
 	}
-	reports := r.reports.called(len(rd.calls), 2*len(r.cells), func(i int) HookReport {
-		c := &rd.calls[i]
-		return rd.report(c, useOf(view, c.cell.layer.spec.ID))
+	reports := r.reports.called(len(hc.calls), 2*len(r.cells), func(i int) HookReport {
+		c := &hc.calls[i]
+		return hc.report(c, useOf(view, c.cell.layer.spec.ID))
 	})
-	measured := r.m.tracing.hookTime.Enabled(rd.ctx)
-	if !rd.trace && !measured {
+	measured := r.m.tracing.hookTime.Enabled(hc.ctx)
+	if !hc.trace && !measured {
 		reports = nil
 	}
 	for i := range reports {
-		rep, c := &reports[i], &rd.calls[i]
+		rep, c := &reports[i], &hc.calls[i]
 		if c.span != nil {
 			r.m.tracing.endHook(c.span, c.begun.Add(rep.Took), rep, useOf(view, rep.Layer))
 		}
 		if measured {
-			r.m.tracing.measureHook(rd.ctx, rep)
+			r.m.tracing.measureHook(hc.ctx, rep)
 		}
 	}
-	for _, d := range rd.after {
-		r.note(d, nil)
+	for _, d := range hc.after {
+		r.reportCalls(d, nil)
 	}
 }
 

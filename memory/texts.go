@@ -13,16 +13,16 @@ import (
 // turn's record each is stored, its digest and its size. So an unchanged text
 // is neither encoded nor hashed again, and costs a record one reference.
 type texts struct {
-	tok    projection.Tokenizer
-	keep   int // Options.KeepTurns
-	byText map[string]*text
-	byItem map[*projection.Item]*text // a short cut for items seen before, where they were
-	byHash map[string]int             // turn of texts not seen yet by this run, by digest
-	round  int                        // of marking
-	marked []*text                    // in this round, in order
-	before []*text                    // in the last round that was stored
-	fresh  []*text                    // found since then
-	buffer []byte                     // of their encodings
+	tok     projection.Tokenizer
+	keep    int // Options.KeepTurns
+	byText  map[string]*text
+	byItem  map[*projection.Item]*text // a short cut for items seen before, where they were
+	byHash  map[string]int             // turn of texts not seen yet by this run, by digest
+	marking int                        // how often marking was started
+	marked  []*text                    // since marking was started, in order
+	before  []*text                    // when a turn was last stored
+	fresh   []*text                    // found since then
+	buffer  []byte                     // of their encodings
 }
 
 // text is one item with where it is stored.
@@ -31,8 +31,8 @@ type text struct {
 	digest  [32]byte // hex
 	turn    int      // whose record has it; 0: none yet
 	tokens  int
-	round   int                // in which it was last marked
-	index   int                // in marked, for that round
+	marking int                // when it was last marked
+	index   int                // in marked then
 	encoded []byte             // until it is stored
 	next    *text              // another item that reads the same
 	at      []*projection.Item // its keys in byItem
@@ -43,8 +43,9 @@ func newTexts(tok projection.Tokenizer, keep int) *texts {
 	return &texts{tok: tok, keep: keep, byText: make(map[string]*text), byItem: make(map[*projection.Item]*text), byHash: make(map[string]int)}
 }
 
-// begin begins a round: what is not marked in it is forgotten by stored.
-func (t *texts) begin() { t.round, t.marked = t.round+1, t.marked[:0] }
+// startMarking forgets what was marked. What is not marked from now on, stored
+// forgets.
+func (t *texts) startMarking() { t.marking, t.marked = t.marking+1, t.marked[:0] }
 
 // mark returns what is known of an item. size is negative if it must be counted.
 func (t *texts) mark(it *projection.Item, size int) *text {
@@ -57,8 +58,8 @@ func (t *texts) mark(it *projection.Item, size int) *text {
 		}
 		x.at = append(x.at, it)
 	}
-	if x.round != t.round {
-		x.round, x.index = t.round, len(t.marked)
+	if x.marking != t.marking {
+		x.marking, x.index = t.marking, len(t.marked)
 		t.marked = append(t.marked, x)
 	}
 	return x
@@ -127,13 +128,13 @@ func (t *texts) stored(n int) {
 	}
 	clear(t.byHash)
 	for _, x := range t.fresh {
-		if x.round != t.round { // a try showed it, but not the last one
+		if x.marking != t.marking { // a try showed it, but not the last one
 			t.forget(x)
 		}
 	}
 	t.fresh, t.buffer = t.fresh[:0], t.buffer[:0]
 	for _, x := range t.before {
-		if x.round != t.round {
+		if x.marking != t.marking {
 			t.forget(x)
 		} else if len(x.at) > maxPlaces {
 			for _, it := range x.at {

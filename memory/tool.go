@@ -149,8 +149,8 @@ func (m *Memory) addTools(i int, fault func(error)) {
 	l := &m.layers[i]
 	for j := range l.tools {
 		name := l.spec.ID + "_" + l.tools[j].name
-		if other, ok := m.tools[name]; ok {
-			fault(fmt.Errorf("layer %s: tool %q is also one of layer %s", l.spec.ID, name, m.layers[other.layer].spec.ID))
+		if first, ok := m.tools[name]; ok {
+			fault(fmt.Errorf("layer %s: tool %q is also one of layer %s", l.spec.ID, name, m.layers[first.layer].spec.ID))
 			continue
 		}
 		m.tools[name] = toolAt{i, &l.tools[j]}
