@@ -58,8 +58,8 @@ func (l *heldLog) add(t *tailTurn, sized bool) {
 
 // restore goes on with what the last prompt showed, pinned being the message that it
 // had from before what is held. A state that does not fit the log is left out.
-func (l *heldLog) restore(e *epochHead, items []projection.Item, pinned *projection.Item) {
-	if l.Restore(e.state, items, pinned) != nil {
+func (l *heldLog) restore(e *epochHead, text func(number int) *projection.Item, pinned *projection.Item) {
+	if l.Restore(e.state, text, pinned) != nil {
 		return
 	}
 	if _, pin := l.History(); pinned != nil {

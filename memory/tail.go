@@ -182,16 +182,24 @@ func (r *Run) sized(t *tailTurn) bool {
 // loadEpoch goes on with the prefix of the lineage's last turn. A state that does
 // not fit the log any more is left out: the next projection opens an epoch.
 func (r *Run) loadEpoch(ctx context.Context, log *thread.Log, e *epochHead, turns []tailTurn) error {
-	items, err := r.loadTexts(ctx, slices.Concat(shownTexts(turns[len(turns)-1].Turn), e.Texts))
-	if err != nil || items == nil {
-		return err
-	}
 	pinned, err := r.loadPinned(ctx, log, e, &turns[0])
 	if err != nil {
 		return err
 	}
-	r.log.restore(e, items, pinned)
-	return nil
+	last := turns[len(turns)-1].Turn
+	refs := slices.Concat(shownTexts(last), e.Texts)
+	records := map[int]*thread.Turn{last.Number: last}
+	texts := make([]*projection.Item, len(refs))
+	r.log.restore(e, func(number int) *projection.Item {
+		if number >= len(refs) || err != nil {
+			return nil
+		}
+		if texts[number] == nil {
+			texts[number], err = r.loadText(ctx, &refs[number], records)
+		}
+		return texts[number]
+	}, pinned)
+	return err
 }
 
 // shownTexts returns the references of a turn's view, each once.
@@ -212,33 +220,28 @@ func shownTexts(t *thread.Turn) []thread.ItemRef {
 	return refs
 }
 
-// loadTexts reads the items that are referred to; nil if one of them is gone.
-func (r *Run) loadTexts(ctx context.Context, refs []thread.ItemRef) ([]projection.Item, error) {
-	items := make([]projection.Item, len(refs))
-	records := make(map[int]*thread.Turn)
-	for i := range refs {
-		ref := &refs[i]
-		t := records[ref.Turn]
-		if t == nil {
-			key := stored.TurnKey(r.lineage.prefix, ref.Turn)
-			data, _, err := r.m.store.Get(ctx, key)
-			if errors.Is(err, storage.ErrNotFound) {
-				return nil, nil
-			}
-			if err != nil {
-				return nil, err
-			}
-			if t, err = stored.Decode[thread.Turn](key, data); err != nil {
-				return nil, err
-			}
-			records[ref.Turn] = t
-		}
-		it, ok := t.Texts[ref.Digest]
-		if !ok {
+// loadText reads the item that is referred to; nil if it is gone. records are the
+// turns that were read already.
+func (r *Run) loadText(ctx context.Context, ref *thread.ItemRef, records map[int]*thread.Turn) (*projection.Item, error) {
+	t := records[ref.Turn]
+	if t == nil {
+		key := stored.TurnKey(r.lineage.prefix, ref.Turn)
+		data, _, err := r.m.store.Get(ctx, key)
+		if errors.Is(err, storage.ErrNotFound) {
 			return nil, nil
 		}
-		items[i] = it
-		r.texts.know(it, ref.Digest, ref.Turn, ref.Tokens)
+		if err != nil {
+			return nil, err
+		}
+		if t, err = stored.Decode[thread.Turn](key, data); err != nil {
+			return nil, err
+		}
+		records[ref.Turn] = t
 	}
-	return items, nil
+	it, ok := t.Texts[ref.Digest]
+	if !ok {
+		return nil, nil
+	}
+	r.texts.know(it, ref.Digest, ref.Turn, ref.Tokens)
+	return &it, nil
 }

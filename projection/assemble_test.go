@@ -70,7 +70,17 @@ func restored(f *projection.Frame, p *projection.Prefix) (*projection.Prefix, er
 	if _, pin := p.History(); pin >= 0 && pin < p.First() {
 		pinned = &p.Items(pin, pin+1)[0]
 	}
-	return next, next.Restore(state, items, pinned)
+	return next, next.Restore(state, at(items), pinned)
+}
+
+// at returns items by their numbers.
+func at(items []projection.Item) func(number int) *projection.Item {
+	return func(number int) *projection.Item {
+		if number >= len(items) {
+			return nil
+		}
+		return &items[number]
+	}
 }
 
 func (l *lineage) try(layers []projection.Contribution, items ...projection.Item) (*projection.View, error) {

@@ -324,7 +324,7 @@ func FuzzRestore(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, state []byte) {
 		p := grown()
-		if err := p.Restore(state, texts, &texts[2]); err != nil && !errors.Is(err, projection.ErrState) {
+		if err := p.Restore(state, at(texts), &texts[2]); err != nil && !errors.Is(err, projection.ErrState) {
 			t.Fatal(err)
 		}
 		p.Append(user("hello"))

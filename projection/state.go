@@ -105,11 +105,11 @@ func (w *stateWriter) output(o *output) {
 }
 
 // Restore goes on with what AppendState wrote, of a prefix whose log ended as this
-// one does now. items are those outside the log, at their numbers. pinned is the
-// user message that History named, where that is older than what the log has here;
-// else nil. If it fails, with [ErrState], the prefix is what it was.
-func (p *Prefix) Restore(state []byte, items []Item, pinned *Item) error {
-	r := stateReader{b: state, log: &p.log, items: items}
+// one does now. item returns the item with a number, or nil if it is not there.
+// pinned is the user message that History named, where that is older than what the
+// log has here; else nil. If it fails, with [ErrState], the prefix is what it was.
+func (p *Prefix) Restore(state []byte, item func(number int) *Item, pinned *Item) error {
+	r := stateReader{b: state, log: &p.log, find: item}
 	if format := r.byte(); r.err == nil && format != stateFormat {
 		return fmt.Errorf("%w: it has version %d, and %d is known", ErrState, format, stateFormat)
 	}
@@ -167,10 +167,10 @@ func (p *Prefix) Restore(state []byte, items []Item, pinned *Item) error {
 
 // stateReader reads a state. After a fault it gives zeros.
 type stateReader struct {
-	b     []byte
-	log   *log
-	items []Item
-	err   error
+	b    []byte
+	log  *log
+	find func(number int) *Item
+	err  error
 }
 
 func (r *stateReader) fail(reason string) {
@@ -236,12 +236,15 @@ func (r *stateReader) place(least int) int {
 	return at
 }
 
-func (r *stateReader) item(at int) *Item {
-	if at >= len(r.items) {
-		r.fail("it refers to an item that is not there")
+func (r *stateReader) item(number int) *Item {
+	if r.err != nil {
 		return nil
 	}
-	return &r.items[at]
+	it := r.find(number)
+	if it == nil {
+		r.fail("it refers to an item that is not there")
+	}
+	return it
 }
 
 func (r *stateReader) output() *output {
