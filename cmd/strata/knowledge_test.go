@@ -70,9 +70,9 @@ func TestKnowledgeDocs(t *testing.T) {
 	onEngines(t, "docs", script, specs)
 }
 
-// sessionScript makes a script of the indented blocks of a text: lines after "$ "
-// are commands, those that follow are what they print. A status that is not 0 is
-// in a comment.
+// sessionScript makes a script of the indented blocks of a text that begin with a
+// command: lines after "$ " are commands, those that follow are what they print.
+// A status that is not 0 is in a comment.
 func sessionScript(text string) string {
 	var script, files strings.Builder
 	var want []string
@@ -106,7 +106,7 @@ func sessionScript(text string) string {
 			command = seenDigest.ReplaceAllString(command, "--digest $$SEEN")
 			fmt.Fprintf(&script, "status %s %s\n", exit, command)
 			want = []string{}
-		case ok:
+		case ok && want != nil:
 			want = append(append(want, make([]string, blank)...), line)
 			blank = 0
 		default:
