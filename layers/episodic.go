@@ -322,7 +322,7 @@ func (e *episodic) show(ctx context.Context, in *memory.RecallInput[episodes], i
 	return items, nil
 }
 
-// visible tells whether the prompt shows the whole episode.
+// visible reports whether the prompt shows the whole episode.
 func (ep *Episode) visible(in *memory.RecallInput[episodes]) bool {
 	shown := in.Shown
 	if len(shown) > 1 && shown[0].Role == projection.User && shown[0].Text() == in.Query {

@@ -279,7 +279,7 @@ func (b backlog) failed(err error, list []Event) backlog {
 	return b
 }
 
-// ok tells whether the last call went well.
+// ok reports whether the last call went well.
 func (b backlog) ok() bool { return b.Error == "" }
 
 // succeeded returns the backlog after list was learned from; an empty list says

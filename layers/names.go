@@ -39,7 +39,7 @@ type nameIndex struct {
 	// set's lock.
 	names map[string]*known
 	words map[string][]*known
-	// older says whether the scope has mentions as they were kept before there
+	// older reports whether the scope has mentions as they were kept before there
 	// was an index: m/<word of the name>/<item>-<number> → [Mention]. They are
 	// read, and nobody writes them any more.
 	older atomic.Int32

@@ -187,8 +187,8 @@ func quote(h *docs.Hit) string {
 	return b.String()
 }
 
-// isShown tells whether an item has a passage already: all of its lines, or the
-// passage as the tool returned it.
+// isShown reports whether an item has a passage already: all of its lines, or
+// the passage as the tool returned it.
 func isShown(items []projection.Item, h *docs.Hit) bool {
 	for i := range items {
 		text := items[i].Text()

@@ -190,8 +190,8 @@ func wordSet(text string) map[string]bool {
 	return set
 }
 
-// alike tells whether two texts have four of five words in common and the same
-// numbers.
+// alike reports whether two texts have four of five words in common and the
+// same numbers.
 func alike(a, b map[string]bool) bool {
 	common := 0
 	for w := range a {

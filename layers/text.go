@@ -149,7 +149,7 @@ func cut(text string, size int) iter.Seq[string] {
 
 var abbreviations = []string{"mr", "mrs", "ms", "dr", "prof", "st", "no", "vs", "etc", "approx", "e.g", "i.e", "inc", "jr", "sr"}
 
-// abbreviated tells whether a full stop after text belongs to a short form.
+// abbreviated reports whether a full stop after text belongs to a short form.
 func abbreviated(text string) bool {
 	word := text[strings.LastIndexAny(text, " \t(")+1:]
 	return len(word) == 1 && word != "I" && !isDigit(word[0]) || slices.Contains(abbreviations, strings.ToLower(word))

@@ -99,7 +99,7 @@ func (a *account) conclude(outcome Outcome, at time.Time) Outcome {
 	return a.outcome
 }
 
-// seal says whether nothing is left to be written.
+// seal reports whether nothing is left to be written.
 func (a *account) seal(sealed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

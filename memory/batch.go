@@ -98,7 +98,7 @@ func (b *batch) keys() []string {
 	return keys
 }
 
-// leaves says whether a layer's data goes when the run ends.
+// leaves reports whether a layer's data goes when the run ends.
 func (r *Run) leaves(c *cell) bool { return r.account.now().outcome != "" && c.kind == ScopeExecution }
 
 // build makes the ops of one try. again says that the one before met a conflict.

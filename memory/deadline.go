@@ -66,8 +66,8 @@ func (d *deadline) end(err error) bool {
 	return true
 }
 
-// serves says whether a call that begins now may share the deadline: it loses
-// less than a sixty-fourth of its time.
+// serves reports whether a call that begins now may share the deadline: it
+// loses less than a sixty-fourth of its time.
 func (d *deadline) serves(timeout time.Duration, now time.Time) bool {
 	return d.timeout == timeout && (timeout < 0 || now.Sub(d.begun) <= timeout/64)
 }

@@ -220,7 +220,7 @@ func (t *typed[S]) dispose(ctx context.Context, x *Execution, state any) error {
 	return t.hooks.Dispose(ctx, &DisposeInput[S]{Execution: x, State: as[S](state)})
 }
 
-// plain says whether values of a type share nothing when they are copied.
+// plain reports whether values of a type share nothing when they are copied.
 func plain(t reflect.Type) bool {
 	if t == reflect.TypeFor[time.Time]() {
 		return true

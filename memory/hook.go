@@ -258,7 +258,7 @@ func (hc *hookCalls) startNext(now time.Time) *call {
 	return c
 }
 
-// settle says whether the call's result counts. If not, it is discarded.
+// settle reports whether the call's result counts. If not, it is discarded.
 func (hc *hookCalls) settle(c *call, now time.Time) bool {
 	c.took = now.Sub(c.begun)
 	c.verify()
@@ -310,7 +310,7 @@ func (c *call) verify() {
 	}
 }
 
-// ok says whether a call returned in time, and without an error.
+// ok reports whether a call returned in time, and without an error.
 func (c *call) ok() bool { return c.progress.Load() == callSettled && c.err == nil }
 
 // cut returns the error of the phase's context if its end kept a call from its

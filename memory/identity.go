@@ -11,7 +11,8 @@ import (
 // Identity says on whose behalf an execution runs.
 type Identity = thread.Identity
 
-// validateIdentity says whether ids can be used in keys, of most bytes each when escaped.
+// validateIdentity reports whether ids can be used in keys, of most bytes each
+// when escaped.
 func validateIdentity(w *Identity, most int) error {
 	if w.Thread == "" {
 		return &IdentityError{Field: "thread", Reason: "is empty"}

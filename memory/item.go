@@ -74,7 +74,8 @@ func (m *Memory) appendItems(b []byte, items []projection.Item) ([]byte, error) 
 	return b, nil
 }
 
-// outside says whether an item comes from outside rather than from the model.
+// outside reports whether an item comes from outside rather than from the
+// model.
 func outside(it *projection.Item) bool {
 	return it.Kind == projection.ToolResult || it.Kind == projection.Message && it.Role != projection.Assistant
 }

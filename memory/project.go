@@ -116,7 +116,7 @@ func (r *Run) enter(items []projection.Item, in *intake) error {
 	return nil
 }
 
-// holds says whether an item with an id is in the turn at work.
+// holds reports whether an item with an id is in the turn at work.
 func (r *Run) holds(id string) bool {
 	return slices.ContainsFunc(r.log.Items(r.log.start, r.log.Len()), func(it projection.Item) bool { return it.ID == id })
 }

@@ -39,7 +39,7 @@ const (
 	StatusSkipped = thread.StatusSkipped // it was not called: the layer is disabled, or the phase was cancelled
 )
 
-// Degraded says whether a hook failed or was skipped.
+// Degraded reports whether a hook failed or was skipped.
 func (t *TurnReport) Degraded() bool {
 	return slices.ContainsFunc(t.Hooks, func(h HookReport) bool { return h.Status != StatusOK })
 }

@@ -61,8 +61,8 @@ type turn struct {
 	learned  bool      // its Store hooks have run
 }
 
-// idle says whether there is nothing in the turn at work to store: what began it
-// failed, or a child was given it and did nothing.
+// idle reports whether there is nothing in the turn at work to store: what
+// began it failed, or a child was given it and did nothing.
 func (r *Run) idle() bool {
 	t := r.turn
 	return t.view == nil && t.response == nil && r.log.Len() == r.log.start+t.given

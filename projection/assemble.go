@@ -126,8 +126,8 @@ func (a *assembly) mustOpen() string {
 	return ""
 }
 
-// placeLive says whether a layer stands after history, where auto is the answer
-// for a layer that leaves it to cost.
+// placeLive reports whether a layer stands after history, where auto is the
+// answer for a layer that leaves it to cost.
 func (a *assembly) placeLive(i int, auto bool) bool {
 	switch {
 	case a.frame.policy.NoAnchors || a.layers[i].Placement == Live:

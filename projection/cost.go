@@ -12,9 +12,9 @@ func (p *Policy) prices(turns int) prices {
 	return prices{u, c, float64(min(max(turns, 8), 20))}
 }
 
-// publish says whether an update is billed less when it is published once and
-// carried in history than when it is sent again every turn. Carried, it costs
-// uncached once and cached for the horizon, at every change.
+// publish reports whether an update is billed less when it is published once
+// and carried in history than when it is sent again every turn. Carried, it
+// costs uncached once and cached for the horizon, at every change.
 func (p prices) publish(t *track) bool {
 	return t.samples >= enoughSamples && p.carry(t) < p.uncached
 }
@@ -24,7 +24,7 @@ func (p prices) carry(t *track) float64 {
 	return t.churn() * (p.uncached + p.cached*p.horizon)
 }
 
-// live says whether an automatic layer belongs after history: resending it
+// live reports whether an automatic layer belongs after history: resending it
 // every turn is billed less than holding it still and publishing its changes.
 func (p prices) live(t *track) bool {
 	return t.samples >= enoughSamples && p.uncached < p.cached+p.carry(t)
@@ -35,7 +35,7 @@ type bill struct{ now, turn float64 }
 
 func (b bill) over(turns float64) float64 { return b.now + turns*b.turn }
 
-// cheaperAnew says whether opening an epoch now is billed less, over the
+// cheaperAnew reports whether opening an epoch now is billed less, over the
 // horizon, than this view of the present one, which has total tokens.
 func (a *assembly) cheaperAnew(h *history, total, anchorSize int) bool {
 	if !a.fresh || !a.worn(h) {
@@ -44,7 +44,7 @@ func (a *assembly) cheaperAnew(h *history, total, anchorSize int) bool {
 	return a.billAnew(h).over(a.price.horizon) < a.billOn(h, total, anchorSize).over(a.price.horizon)
 }
 
-// worn says whether a new epoch would look different at all: a text in the
+// worn reports whether a new epoch would look different at all: a text in the
 // prefix is superseded, or a layer would change its place.
 func (a *assembly) worn(h *history) bool {
 	for i := range a.tracks {

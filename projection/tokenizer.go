@@ -65,7 +65,7 @@ func UTF16Len(text string) int {
 	return n
 }
 
-// ascii8 says whether the eight bytes from i on are there and are ASCII. The
+// ascii8 reports whether the eight bytes from i on are there and are ASCII. The
 // compiler makes one load of them.
 func ascii8(s string, i int) bool {
 	if len(s)-i < 8 {

@@ -29,7 +29,7 @@ type Decayed struct {
 	Bad   []string `json:"bad"`   // type/id of those whose decay_at is missing or no time: they stay
 }
 
-// decays tells whether the time of an entity runs out: no longer that of a
+// decays reports whether the time of an entity runs out: no longer that of a
 // proposal that a person has decided.
 func (e *Entity) decays() bool {
 	return e.Layer == Working || e.Layer == Emerging && e.proposalStatus() == Pending

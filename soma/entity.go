@@ -392,8 +392,8 @@ func fold(text string) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// same tells whether two entities are equal but for what the store stamps: their
-// times, the digests of what they cite, and the form of links.
+// same reports whether two entities are equal but for what the store stamps:
+// their times, the digests of what they cite, and the form of links.
 func same(a, b *Entity) bool {
 	x, err1 := unstamped(a)
 	y, err2 := unstamped(b)

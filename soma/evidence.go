@@ -148,7 +148,8 @@ func (e *Entity) citation() string {
 	return citationForm + c.Digest()
 }
 
-// changedSince tells whether evidence is no longer what it was when it was cited.
+// changedSince reports whether evidence is no longer what it was when it was
+// cited.
 func (s *Store) changedSince(ctx context.Context, citing *Entity, v Evidence, there *Entity) (bool, error) {
 	sum, err := s.cited(ctx, citing, v)
 	switch {
@@ -193,8 +194,9 @@ func (s *Store) cited(ctx context.Context, citing *Entity, v Evidence) (string, 
 	return was.citation(), nil
 }
 
-// olderCitation tells whether an older digest is that of an entity's name and
-// body. A newline at the end of the body is the file's today, and was the body's.
+// olderCitation reports whether an older digest is that of an entity's name and
+// body. A newline at the end of the body is the file's today, and was the
+// body's.
 func olderCitation(e *Entity, sum string) bool {
 	body := strings.TrimSuffix(e.Body, "\n")
 	for _, body := range []string{e.Body, body, body + "\n"} {

@@ -293,8 +293,8 @@ func (w *Writer) forgetLink(ctx context.Context, key, id, reason string, at map[
 	return err
 }
 
-// derived tells whether an entity comes from an id alone, or from ids that are
-// being forgotten.
+// derived reports whether an entity comes from an id alone, or from ids that
+// are being forgotten.
 func derived(e *Entity, id string, at map[string]bool) bool {
 	if e.Text(FieldOrigin) == id {
 		return true

@@ -442,7 +442,7 @@ func (w *Writer) retired(e *Entity) *Entity {
 	return e
 }
 
-// holds tells whether a canon entity is in force.
+// holds reports whether a canon entity is in force.
 func holds(e *Entity) bool { return e.Layer == Canon && e.Text(fieldRetiredAt) == "" }
 
 // unmarked refuses a text that nobody has brought together after a merge.

@@ -37,8 +37,8 @@ var writes = map[string][]Layer{
 	AgentWorker:     {Archive, Working}, // working of its own team
 }
 
-// CanWrite tells whether a worker may create and change entities of a layer. An
-// unknown worker or layer may not.
+// CanWrite reports whether a worker may create and change entities of a layer.
+// An unknown worker or layer may not.
 func CanWrite(worker string, layer Layer) bool { return slices.Contains(writes[worker], layer) }
 
 // PermissionError says that somebody may not do what was asked.
@@ -86,7 +86,7 @@ func (a Actor) worker() string {
 	return a.Kind
 }
 
-// permit tells whether an actor may write an entity of a layer and a team: a
+// permit reports whether an actor may write an entity of a layer and a team: a
 // person everywhere but in canon, which changes by decisions alone.
 func (a Actor) permit(layer Layer, team string) error {
 	refused := &PermissionError{Worker: a.worker(), Layer: layer}
@@ -113,9 +113,9 @@ func (a Actor) permit(layer Layer, team string) error {
 	return refused
 }
 
-// may tells whether an actor may change an entity by an operation. Decay is the
-// work of one worker, in all layers that decay; a proposal that was decided stays
-// as it was decided.
+// may reports whether an actor may change an entity by an operation. Decay is
+// the work of one worker, in all layers that decay; a proposal that was decided
+// stays as it was decided.
 func (a Actor) may(op string, e *Entity) error {
 	switch {
 	case op == OpDecay:
@@ -132,7 +132,7 @@ func (a Actor) may(op string, e *Entity) error {
 	return nil
 }
 
-// mayDecay tells whether an actor may move what is due.
+// mayDecay reports whether an actor may move what is due.
 func (a Actor) mayDecay() error {
 	if a == decay || a.Kind == "person" && a.Name != "" {
 		return nil
@@ -158,7 +158,7 @@ var (
 	decay      = Worker("decay")
 )
 
-// ValidateLayerFields tells whether an entity has the fields that its layer
+// ValidateLayerFields reports whether an entity has the fields that its layer
 // requires, and none that it forbids. The error is a [*FieldError].
 func ValidateLayerFields(e *Entity) error {
 	if e.SourceWorker == "" {
@@ -206,7 +206,7 @@ func ValidateLayerFields(e *Entity) error {
 	return nil
 }
 
-// validate tells whether an entity may be stored.
+// validate reports whether an entity may be stored.
 func (e *Entity) validate() error {
 	switch {
 	case !isType(e.Type):

@@ -57,8 +57,8 @@ func (p *PolicySource) RecentFailureRate(ctx context.Context, agent string) floa
 	return float64(failed) / float64(ended)
 }
 
-// IsKnownBottleneck tells whether a pending proposal or canon in force with the
-// tag bottleneck is about a node: by its field node_id, or by its name.
+// IsKnownBottleneck reports whether a pending proposal or canon in force with
+// the tag bottleneck is about a node: by its field node_id, or by its name.
 func (p *PolicySource) IsKnownBottleneck(ctx context.Context, node string) bool {
 	for e, err := range p.s.find(ctx, map[string]string{"tags": "bottleneck"}, "", 0) {
 		if err != nil || e.Unratified || e.Text("node_id") != node && e.Name != node {

@@ -81,8 +81,8 @@ func notFound(id string) error {
 	return &storage.KeyError{Op: "read entity", Key: id, Err: ErrNotFound}
 }
 
-// visible tells whether a team may see the entity. One whose team cannot be read
-// is of a team that nobody is of.
+// visible reports whether a team may see the entity. One whose team cannot be
+// read is of a team that nobody is of.
 func (e *Entity) visible(team string) bool {
 	_, odd := e.Fields["team_id"]
 	return !odd && (e.Team == "" || e.Team == team)

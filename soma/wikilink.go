@@ -190,7 +190,7 @@ func (n *linker) links(ctx context.Context, e *Entity) ([]Link, error) {
 	return list, nil
 }
 
-// leads tells whether a link of an entity leads to an id, or type/id.
+// leads reports whether a link of an entity leads to an id, or type/id.
 func (n *linker) leads(ctx context.Context, e *Entity, to string) (bool, error) {
 	for _, r := range e.references() {
 		if foldName(r.To) != foldName(bareID(to)) {
@@ -244,8 +244,8 @@ func (n *linker) resolve(ctx context.Context, from *Entity, r *reference) (strin
 	return n.s.nameOf(ctx, key)
 }
 
-// inFolder tells whether a key is of the type that a folder, or the end of its path,
-// has.
+// inFolder reports whether a key is of the type that a folder, or the end of
+// its path, has.
 func inFolder(key, folder string) bool {
 	kind, _, _ := strings.Cut(key, "/")
 	want := Slug(norm.NFKD.String(folder))

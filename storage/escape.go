@@ -104,7 +104,7 @@ func Join(segments ...string) string {
 
 const hexDigits = "0123456789ABCDEF"
 
-// escaped tells whether the ASCII byte at i is escaped.
+// escaped reports whether the ASCII byte at i is escaped.
 func escaped(text string, i int) bool {
 	c := text[i]
 	return c < 0x20 || c == 0x7F || c == '/' || c == '%' || c == '_' && i == 0

@@ -82,7 +82,7 @@ type Op struct {
 	Key    string
 	Value  []byte // nil with Delete
 	Delete bool
-	// Check says whether If is a precondition of the whole batch.
+	// Check reports whether If is a precondition of the whole batch.
 	Check bool
 	// If is the version that Key must have, when Check is set; the empty
 	// Version means that Key must be absent.

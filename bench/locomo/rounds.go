@@ -111,8 +111,8 @@ func (v *variation) draw(w string) *rand.Rand {
 	return rand.New(rand.NewPCG(v.seed^h.Sum64(), uint64(v.round)))
 }
 
-// isNumber says whether a word is a number that may be another one: a year and a
-// single digit, which counts a list, stay.
+// isNumber reports whether a word is a number that may be another one: a year
+// and a single digit, which counts a list, stay.
 func isNumber(w string) bool {
 	return len(w) > 1 && strings.Trim(w, "0123456789") == "" &&
 		!(len(w) == 4 && (strings.HasPrefix(w, "19") || strings.HasPrefix(w, "20")))

@@ -172,7 +172,8 @@ func (d *demoRun) resumeVictim(ctx context.Context, log *victimLog) error {
 	})
 }
 
-// sameTurn says whether a stored turn has the items of a turn of the conversation.
+// sameTurn reports whether a stored turn has the items of a turn of the
+// conversation.
 func sameTurn(t *transcript.Turn, rec *thread.Turn) bool {
 	return slices.Equal(quote(rec.Items), quote(slices.Concat(t.Input, t.Output)))
 }

@@ -32,7 +32,7 @@ func newScreen(w io.Writer, env func(string) string) *screen {
 	return s
 }
 
-// live says whether somebody watches.
+// live reports whether somebody watches.
 func (s *screen) live() bool { return s.file != nil }
 
 // width returns the columns to fill.

@@ -56,8 +56,9 @@ func escape(text string, lines bool) string {
 	return b.String()
 }
 
-// hidden says whether a rune acts on a terminal, or is not to be seen: controls,
-// line separators, and formats but for the joiners that scripts and emoji need.
+// hidden reports whether a rune acts on a terminal, or is not to be seen:
+// controls, line separators, and formats but for the joiners that scripts and
+// emoji need.
 func hidden(r rune) bool {
 	const nonJoiner, joiner = 0x200c, 0x200d
 	return unicode.IsControl(r) || r == 0x2028 || r == 0x2029 ||

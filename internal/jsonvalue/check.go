@@ -294,7 +294,7 @@ func (s *scanner) checkObject() string {
 	}
 }
 
-// duplicates tells whether two names are equal. It may reorder them.
+// duplicates reports whether two names are equal. It may reorder them.
 func duplicates(names [][]byte) bool {
 	if len(names) > 16 {
 		slices.SortFunc(names, bytes.Compare)

@@ -69,7 +69,7 @@ func digest(record []byte) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// IsSegment tells whether a key, relative to the index, is that of a segment.
+// IsSegment reports whether a key, relative to the index, is that of a segment.
 func IsSegment(key string) bool { return strings.HasPrefix(key, segments) }
 
 // Level returns the level of a segment by its key.

@@ -16,7 +16,7 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// recognize tells whether the directory is one of ours, of a version we read,
+// recognize reports whether the directory is one of ours, of a version we read,
 // or one in which a store can be made.
 func (s *Store) recognize() error {
 	entries, err := os.ReadDir(s.path)

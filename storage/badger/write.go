@@ -100,7 +100,7 @@ func (s *Store) writable(op string, size int64) error {
 	return s.room(op, size)
 }
 
-// room tells whether the disk has the reserve and size bytes more.
+// room reports whether the disk has the reserve and size bytes more.
 func (s *Store) room(op string, size int64) error {
 	if s.opts.Reserve < 0 {
 		return nil

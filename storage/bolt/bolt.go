@@ -192,8 +192,8 @@ func (s *Store) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Ent
 	}, s.Scan)
 }
 
-// matches tells whether a frame's document satisfies q. A damaged one does, so
-// that it is reported rather than missed.
+// matches reports whether a frame's document satisfies q. A damaged one does,
+// so that it is reported rather than missed.
 func matches(tx *bbolt.Tx, q storage.Query, key string, frame []byte) bool {
 	_, document, ok := unseal(tx, key, frame)
 	return !ok || q.Match(key, document)

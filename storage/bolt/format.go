@@ -81,7 +81,7 @@ func writeFormat(tx *bbolt.Tx) error {
 	return tx.Bucket(bucketStrata).Put(keyFormat, text)
 }
 
-// recognize tells whether the file is one of ours, of a version we read.
+// recognize reports whether the file is one of ours, of a version we read.
 func recognize(tx *bbolt.Tx, path string) error {
 	alien := &storage.FormatError{Path: path, Reason: "is a bbolt file of another program: open another file"}
 	b := tx.Bucket(bucketStrata)

@@ -112,7 +112,7 @@ func (w *writer) upgrade() (err error) {
 	return writeFormat(w.tx)
 }
 
-// test tells whether the preconditions hold.
+// test reports whether the preconditions hold.
 func (w *writer) test(ops []storage.Op) error {
 	for i := range ops {
 		op := &ops[i]

@@ -188,7 +188,7 @@ func (c *Collection) searcher(ctx context.Context) (*search.Index, error) {
 	return c.reader, nil
 }
 
-// Exists tells whether a document was ever put into the collection.
+// Exists reports whether a document was ever put into the collection.
 func (c *Collection) Exists(ctx context.Context) (bool, error) {
 	h, _, err := c.read(ctx)
 	return h.Format > 0, err
@@ -211,7 +211,7 @@ func (c *Collection) List(ctx context.Context) ([]File, error) {
 	return list, nil
 }
 
-// Below tells whether a document's name is one that is asked for: the name
+// Below reports whether a document's name is one that is asked for: the name
 // itself, or that of a folder that it lies in. "." is the folder of all names
 // that begin neither with "/" nor with "..".
 func Below(folder, name string) bool {

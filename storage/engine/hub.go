@@ -33,7 +33,7 @@ type subscriber struct {
 	closed bool
 }
 
-// Watched tells whether anyone would see an event. Engines ask before they
+// Watched reports whether anyone would see an event. Engines ask before they
 // build events.
 func (h *Hub) Watched() bool { return h.watching.Load() > 0 }
 

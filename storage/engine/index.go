@@ -27,7 +27,7 @@ const (
 // MaxField is how long the name of a declared field may be, in bytes.
 const MaxField = 256
 
-// ValidateFields tells whether the names may be declared with EnsureIndex.
+// ValidateFields reports whether the names may be declared with EnsureIndex.
 func ValidateFields(names ...string) error {
 	for _, name := range names {
 		if name == "" {
@@ -40,7 +40,7 @@ func ValidateFields(names ...string) error {
 	return nil
 }
 
-// ValidateQuery tells whether all fields of q are declared.
+// ValidateQuery reports whether all fields of q are declared.
 func ValidateQuery(q storage.Query, declared []string) error {
 	for _, name := range q.Fields() {
 		if !slices.Contains(declared, name) {

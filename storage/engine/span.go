@@ -38,7 +38,7 @@ func NewSpan(prefix string, opts *storage.ScanOptions) Span {
 // Advance narrows the span to what comes after key.
 func (sp *Span) Advance(key string) { sp.From, sp.after = key, key }
 
-// Skips tells whether a key at the start of the walk is passed over.
+// Skips reports whether a key at the start of the walk is passed over.
 func (sp *Span) Skips(key string) bool {
 	if sp.Reverse {
 		return sp.after != "" && key >= sp.after || key > sp.prefix && !strings.HasPrefix(key, sp.prefix)
@@ -46,7 +46,7 @@ func (sp *Span) Skips(key string) bool {
 	return sp.after != "" && key <= sp.after
 }
 
-// Holds tells whether a key that is not skipped is in the span.
+// Holds reports whether a key that is not skipped is in the span.
 func (sp *Span) Holds(key string) bool { return strings.HasPrefix(key, sp.prefix) }
 
 // HoldsBytes is Holds without a copy of the key.

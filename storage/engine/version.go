@@ -24,7 +24,7 @@ func AppendVersion(out []byte, seq uint64) []byte {
 	return strconv.AppendUint(out, seq, 36)
 }
 
-// IsVersion tells whether v is the version of seq. It does not allocate.
+// IsVersion reports whether v is the version of seq. It does not allocate.
 func IsVersion(v storage.Version, seq uint64) bool {
 	if seq == 0 {
 		return v == ""

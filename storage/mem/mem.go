@@ -155,13 +155,13 @@ func (s *Store) put(key string, value []byte) {
 	s.now.reindex(key, old.value, it.value)
 }
 
-// fits says whether a value can take the memory of another without wasting most
-// of it.
+// fits reports whether a value can take the memory of another without wasting
+// most of it.
 func fits(value, old []byte) bool {
 	return len(value) <= cap(old) && len(value) >= cap(old)/2
 }
 
-// remove tells whether there was something to remove.
+// remove reports whether there was something to remove.
 func (st *state) remove(key string) bool {
 	old, had := st.data.Delete(key)
 	if !had {

@@ -61,7 +61,7 @@ func DocID(key string) (id string, ok bool) {
 	return id, err == nil
 }
 
-// IsSegment tells whether a key, relative to the index, is that of a segment.
+// IsSegment reports whether a key, relative to the index, is that of a segment.
 // Where documents are deleted beside other writers, a batch that removes one
 // should have for a precondition that it is there: or a merge that was made
 // before brings back the postings.

@@ -386,7 +386,7 @@ func (ix *Index) replace(l *reading, ids []string, docs []Doc) ([]storage.Op, er
 	return ix.set.Mark(ix.put(r, ops, s)), nil
 }
 
-// Has tells whether the index has a document.
+// Has reports whether the index has a document.
 func (ix *Index) Has(ctx context.Context, r storage.Reader, id string) (bool, error) {
 	var has bool
 	err := ix.view(ctx, r, func(l *reading) error {

@@ -29,12 +29,12 @@ func (w word) tellsTime() bool {
 	return n > 0 && n <= 2 && (w.text[n:] == "am" || w.text[n:] == "pm") && number(w.text[:n]) > 0
 }
 
-// isQuestion tells whether a text asks something.
+// isQuestion reports whether a text asks something.
 func isQuestion(text string) bool {
 	return strings.IndexByte(text, '?') >= 0 || strings.Contains(text, "？")
 }
 
-// asksWhen tells whether a question asks for a time.
+// asksWhen reports whether a question asks for a time.
 func asksWhen(list []word) bool {
 	for i, w := range list {
 		switch w.text {

@@ -102,7 +102,8 @@ func killAtCall(cmd *exec.Cmd, n int) (killed bool, calls, status int, err error
 	}
 }
 
-// enters tells whether a stopped thread is about to make a call of these kinds.
+// enters reports whether a stopped thread is about to make a call of these
+// kinds.
 func enters(tid int, kinds []uint64) bool {
 	var info syscallInfo
 	_, _, errno := syscall.Syscall6(syscall.SYS_PTRACE, ptraceSyscallInfo, uintptr(tid),

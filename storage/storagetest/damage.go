@@ -288,7 +288,7 @@ func notFound(t *testing.T, a storage.Adapter, what string, content map[string]s
 	return ""
 }
 
-// hadValue tells whether one of the batches set a key to a value.
+// hadValue reports whether one of the batches set a key to a value.
 func (e Engine) hadValue(key string, value []byte) bool {
 	for n := 1; n <= damagedBatches; n++ {
 		for _, op := range e.batch(0, n) {
@@ -300,12 +300,12 @@ func (e Engine) hadValue(key string, value []byte) bool {
 	return false
 }
 
-// isDamage tells whether Open said that files are not what was written.
+// isDamage reports whether Open said that files are not what was written.
 func isDamage(err error) bool {
 	return errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrFormat) || errors.Is(err, storage.ErrNewer)
 }
 
-// faulty tells whether Check finds damage.
+// faulty reports whether Check finds damage.
 func faulty(t *testing.T, e Engine, a storage.Adapter) bool {
 	t.Helper()
 	if !e.has("Checker") {

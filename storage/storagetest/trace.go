@@ -59,8 +59,8 @@ func fullIsSynced(t *testing.T, e Engine) {
 	}
 }
 
-// mustSync tells whether the suite looks at the syncs of a file or directory of
-// the store in dir.
+// mustSync reports whether the suite looks at the syncs of a file or directory
+// of the store in dir.
 func (e Engine) mustSync(dir, name string) bool {
 	if e.Journal != "" {
 		return strings.Contains(name, e.Journal)

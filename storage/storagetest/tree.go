@@ -84,7 +84,7 @@ func (files tree) matching(t *testing.T, patterns []string) (names []string) {
 	return names
 }
 
-// matches tells whether a name with slashes matches one of the patterns.
+// matches reports whether a name with slashes matches one of the patterns.
 func matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, name)

@@ -149,7 +149,8 @@ func (a *adoption) survey(dir string) (notes bool, err error) {
 	return notes, nil
 }
 
-// alike tells whether another folder has the same name, spelled in other code points.
+// alike reports whether another folder has the same name, spelled in other code
+// points.
 func (a *adoption) alike(dir string) bool {
 	for other := range a.folders {
 		if other != dir && norm.NFC.String(other) == norm.NFC.String(dir) {
@@ -187,7 +188,8 @@ func (a *adoption) unused(name string) string {
 	}
 }
 
-// named tells whether a directory is named as a type, and so is its directory.
+// named reports whether a directory is named as a type, and so is its
+// directory.
 func (a *adoption) named(kind string) bool {
 	entries, _ := readDir(a.s.root) // an error comes up elsewhere
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == kind })
@@ -218,7 +220,7 @@ func typeName(folder string) string {
 	return strings.TrimRight(name[:min(len(name), most)], "-")
 }
 
-// ours tells whether a path is for the store itself.
+// ours reports whether a path is for the store itself.
 func (s *Store) ours(rel string) bool {
 	switch {
 	case rel == dataDir, rel == markerName, rel == indexName, rel == lockName,
@@ -230,7 +232,8 @@ func (s *Store) ours(rel string) bool {
 	return slices.ContainsFunc(s.opts.Files, func(name string) bool { return strings.TrimSuffix(name, "/") == rel }) || s.hasRecords(rel)
 }
 
-// hasRecords tells whether there are records in files somewhere in a directory.
+// hasRecords reports whether there are records in files somewhere in a
+// directory.
 func (s *Store) hasRecords(dir string) (has bool) {
 	_ = filepath.WalkDir(filepath.Join(s.root, dir), func(_ string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && strings.HasSuffix(e.Name(), recordExtension) {
@@ -255,7 +258,7 @@ func (s *Store) leaves(dir string) string {
 	return ""
 }
 
-// odd tells whether a folder has a name that cannot stand in _vault.json.
+// odd reports whether a folder has a name that cannot stand in _vault.json.
 func odd(folder string) bool { return !fs.ValidPath(folder) || strings.ContainsRune(folder, '\\') }
 
 // templates are the folders of which Obsidian's settings say that they hold templates.

@@ -252,7 +252,7 @@ func (t *target) version() storage.Version {
 	return engine.Version(t.seq)
 }
 
-// test tells whether the preconditions hold.
+// test reports whether the preconditions hold.
 func (p *plan) test(ops []storage.Op) error {
 	for i := range ops {
 		op := &ops[i]
@@ -606,8 +606,8 @@ func (p *plan) stage() error {
 	return nil
 }
 
-// placeable tells whether a file can be put in place, because after the log has it
-// there is no way back.
+// placeable reports whether a file can be put in place, because after the log
+// has it there is no way back.
 func (s *Store) placeable(t *target) error {
 	bad := t.was.doc != nil && t.was.doc.bad != ""
 	if !bad && storage.IsDocument(t.key) { // whose path is not long

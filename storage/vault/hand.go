@@ -54,8 +54,8 @@ func (s *Store) readText(dir, name string) ([]byte, stat, error) {
 	}
 }
 
-// isDir tells whether a path is one of directories, with no symbolic link among
-// them.
+// isDir reports whether a path is one of directories, with no symbolic link
+// among them.
 func (s *Store) isDir(dir string) error {
 	if dir == rootFolder {
 		return nil
@@ -426,7 +426,7 @@ func (l *layout) canonical(key string, d *doc) bool {
 	return d.dir == dir && d.name == name
 }
 
-// alias tells whether the name of a file does not tell its key.
+// alias reports whether the name of a file does not tell its key.
 func (l *layout) alias(key string, d *doc) bool {
 	return !l.canonical(key, d) || storage.IsDocument(key) && (isCut(d.dir) || isCut(d.name))
 }

@@ -91,7 +91,7 @@ func (l *layout) all() []string {
 	return slices.Sorted(maps.Values(l.folders))
 }
 
-// isSpace tells whether a directory of the vault is a namespace's.
+// isSpace reports whether a directory of the vault is a namespace's.
 func (l *layout) isSpace(dir string) bool {
 	if !isSpace(dir) {
 		return false

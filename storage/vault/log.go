@@ -224,7 +224,7 @@ func (g *segment) read(from, limit int64) (frames []frame, torn bool, err error)
 	return frames, false, nil
 }
 
-// pending tells whether there is anything at a place.
+// pending reports whether there is anything at a place.
 func (g *segment) pending(at int64) bool {
 	var b [4]byte
 	n, _ := g.f.ReadAt(b[:], at)

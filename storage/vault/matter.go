@@ -134,7 +134,7 @@ func appendField(out []byte, name string, value []byte) []byte {
 	return append(appendValue(out, value), '\n')
 }
 
-// plainField tells whether a name may stand without quotes.
+// plainField reports whether a name may stand without quotes.
 func plainField(name string) bool {
 	for i := range len(name) {
 		c := name[i]
@@ -197,7 +197,7 @@ func appendList(out, value []byte) ([]byte, bool) {
 	}
 }
 
-// plainScalar tells whether a string may stand without quotes, as a value or,
+// plainScalar reports whether a string may stand without quotes, as a value or,
 // if inList, in a flow list. It says no to much that YAML would allow.
 func plainScalar(s string, inList bool) bool {
 	if s == "" || s[len(s)-1] == ' ' || s[len(s)-1] == ':' || word(s) {
@@ -221,7 +221,7 @@ func plainScalar(s string, inList bool) bool {
 	return true
 }
 
-// word tells whether some version of YAML reads a plain word as no string.
+// word reports whether some version of YAML reads a plain word as no string.
 func word(s string) bool {
 	if len(s) > 5 {
 		return false
@@ -370,7 +370,7 @@ func isFence(line []byte) bool {
 	return bytes.HasPrefix(line, []byte(fence)) && len(bytes.TrimRight(line[len(fence):], " \t\r")) == 0
 }
 
-// isConflict tells whether a text has the marks that version control leaves.
+// isConflict reports whether a text has the marks that version control leaves.
 func isConflict(content []byte) bool {
 	state := 0
 	for more := true; more; {

@@ -89,7 +89,7 @@ func fit(name, of string, most int) (string, bool) {
 	return name[:end] + cutMark + hex.EncodeToString(sum[:cutDigest]), true
 }
 
-// isCut tells whether a directory or file name has lost a part of its key.
+// isCut reports whether a directory or file name has lost a part of its key.
 func isCut(name string) bool { return strings.Contains(name, cutMark) }
 
 // keyOf returns the key of the file dir/name, and false if the name is no
@@ -129,10 +129,11 @@ func (l *layout) kindOf(dir string) (string, bool) {
 	return kind, made == dir && storage.IsDocument(kind) && storage.ValidateKey(kind+"/x") == nil
 }
 
-// holdsFiles tells whether a directory of the vault is a type's or a namespace's.
+// holdsFiles reports whether a directory of the vault is a type's or a
+// namespace's.
 func (l *layout) holdsFiles(dir string) bool { return l.isSpace(dir) || l.holdsDocuments(dir) }
 
-// holdsDocuments tells whether a directory of the vault is a type's.
+// holdsDocuments reports whether a directory of the vault is a type's.
 func (l *layout) holdsDocuments(dir string) bool {
 	if _, ok := l.kind(dir); !ok && isCut(dir) {
 		return true
@@ -178,7 +179,7 @@ const (
 	upperHex = "0123456789ABCDEF"
 )
 
-// plainName tells whether nothing in an ASCII text needs an escape.
+// plainName reports whether nothing in an ASCII text needs an escape.
 func plainName(text string) bool {
 	for i := range len(text) {
 		c := text[i]
@@ -195,12 +196,12 @@ func writeByte(b *strings.Builder, c byte) {
 	b.WriteByte(upperHex[c&15])
 }
 
-// isHex tells whether text begins with two of the digits.
+// isHex reports whether text begins with two of the digits.
 func isHex(text, digits string) bool {
 	return len(text) >= 2 && strings.IndexByte(digits, text[0]) >= 0 && strings.IndexByte(digits, text[1]) >= 0
 }
 
-// keeps tells whether every file system keeps a rune beyond ASCII apart from
+// keeps reports whether every file system keeps a rune beyond ASCII apart from
 // others.
 func keeps(text string, r rune) bool {
 	switch {
@@ -216,7 +217,7 @@ func keeps(text string, r rune) bool {
 		norm.NFC.PropertiesString(text).BoundaryBefore() && norm.NFKC.PropertiesString(text).BoundaryBefore()
 }
 
-// reserved tells whether Windows takes the name for a device.
+// reserved reports whether Windows takes the name for a device.
 func reserved(text string) bool {
 	stem, _, _ := strings.Cut(text, ".")
 	stem = strings.TrimRight(stem, " ")

@@ -140,8 +140,8 @@ func appendQuoted(out []byte, text string) []byte {
 	return append(append(out, text[from:]...), '"')
 }
 
-// unprintable tells whether YAML forbids a rune beyond ASCII or takes it for a
-// line break. All of them are in the first plane.
+// unprintable reports whether YAML forbids a rune beyond ASCII or takes it for
+// a line break. All of them are in the first plane.
 func unprintable(r rune) bool {
 	return r < 0xA0 || r == 0x2028 || r == 0x2029 || r == 0xFEFF || r == 0xFFFE || r == 0xFFFF
 }
@@ -165,7 +165,7 @@ func appendInline(out, value []byte) []byte {
 	return out
 }
 
-// isNumber tells whether text is a number literal of JSON.
+// isNumber reports whether text is a number literal of JSON.
 func isNumber(text string) bool {
 	if text == "" || text[0] != '-' && (text[0] < '0' || text[0] > '9') {
 		return false
@@ -190,8 +190,8 @@ func object(fields []field) []byte {
 	return append(out, '}')
 }
 
-// sameJSON tells whether two valid values are equal but for white space and the
-// spelling of strings.
+// sameJSON reports whether two valid values are equal but for white space and
+// the spelling of strings.
 func sameJSON(a, b []byte) bool {
 	return bytes.Equal(a, b) || bytes.Equal(appendInline(nil, a), appendInline(nil, b))
 }

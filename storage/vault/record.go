@@ -27,7 +27,7 @@ const (
 	mostPiece = mostName - len(recordExtension)
 )
 
-// isSpace tells whether a directory of the vault is a namespace's.
+// isSpace reports whether a directory of the vault is a namespace's.
 func isSpace(dir string) bool {
 	kind, ok := strings.CutPrefix(dir, "_")
 	return ok && dir != dataDir && !strings.Contains(kind, "/") && storage.IsDocument(kind) && storage.ValidateKey(kind+"/x") == nil && len(dir) <= mostName
@@ -55,7 +55,7 @@ func cutRel(rel string) (dir, name string) {
 	return rel[:i], rel[i+1:]
 }
 
-// isFile tells whether a name is one of the files that a directory is for.
+// isFile reports whether a name is one of the files that a directory is for.
 func (l *layout) isFile(dir, name string) bool {
 	end := extension
 	if l.isSpace(top(dir)) {
@@ -64,7 +64,8 @@ func (l *layout) isFile(dir, name string) bool {
 	return strings.HasSuffix(name, end) && name[0] != '.'
 }
 
-// isFolder tells whether a name may be a directory that is a part of another one.
+// isFolder reports whether a name may be a directory that is a part of another
+// one.
 func (l *layout) isFolder(dir, name string) bool {
 	return l.isSpace(top(dir)) && name[0] != '.' && !l.isFile(dir, name)
 }
@@ -130,7 +131,7 @@ func recordKey(dir, name string) (string, bool) {
 	return key.String(), storage.ValidateKey(key.String()) == nil
 }
 
-// filed tells whether a key is that of a file.
+// filed reports whether a key is that of a file.
 func (st *state) filed(key string) bool {
 	return storage.IsDocument(key) || slices.Contains(st.spaces, space(key))
 }
@@ -219,7 +220,7 @@ func (s *Store) refileKeys(st *state, keys []string) error {
 	return p.commit()
 }
 
-// appears tells whether a namespace has become one of files, by another hand.
+// appears reports whether a namespace has become one of files, by another hand.
 func (s *Store) appears(name string) bool {
 	if name == "" {
 		return false

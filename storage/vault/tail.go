@@ -112,7 +112,7 @@ func (s *Store) take(f *frame, own bool) error {
 	return nil
 }
 
-// beyondIndex tells whether the documents of the frame that ends at s.at may
+// beyondIndex reports whether the documents of the frame that ends at s.at may
 // be newer than those that were read from _index.json.
 func (s *Store) beyondIndex() bool {
 	return s.at.segment > s.indexAt.segment || s.at.segment == s.indexAt.segment && s.at.at > s.indexAt.at
@@ -413,7 +413,7 @@ func (s *Store) redoFile(c *change, was map[digest]bool) error {
 	return nil
 }
 
-// torn tells whether a text is what a power loss may leave of another.
+// torn reports whether a text is what a power loss may leave of another.
 func torn(text, of []byte) bool {
 	text = bytes.TrimRight(text, "\x00")
 	return bytes.HasPrefix(of, text) && len(text) < len(of)

@@ -102,7 +102,7 @@ func (l *listing) add(path, reason, repair string) {
 	l.faults = append(l.faults, storage.Fault{Path: path, Reason: reason, Repair: repair})
 }
 
-// mayHold tells whether a key with the prefix may be in a directory.
+// mayHold reports whether a key with the prefix may be in a directory.
 func (l *layout) mayHold(dir, prefix string) bool {
 	kind, ok := dir, l.isSpace(dir)
 	if !ok {

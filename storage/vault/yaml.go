@@ -195,7 +195,7 @@ func quotedEnd(in []byte) int {
 	return -1
 }
 
-// isJSON tells whether in is a JSON value that a document may contain.
+// isJSON reports whether in is a JSON value that a document may contain.
 func isJSON(in []byte) bool {
 	wrapped := make([]byte, 0, len(in)+8)
 	wrapped = append(append(append(wrapped, `{"v":`...), in...), '}')

@@ -96,7 +96,7 @@ func (p *packer) take(lines []line, b *block) {
 	}
 }
 
-// holds tells whether the passage at work has room.
+// holds reports whether the passage at work has room.
 func (p *packer) holds(size int) bool {
 	return p.text.Len()+len(p.spare)+size <= p.size || p.text.Len() == 0 && size <= p.size
 }

@@ -297,7 +297,7 @@ func (u *updater) vanished(ctx context.Context, folder string) error {
 	return err
 }
 
-// hides tells whether a name is below a folder that could not be read.
+// hides reports whether a name is below a folder that could not be read.
 func (u *updater) hides(name string) bool {
 	for _, k := range u.kept {
 		if docs.Below(k, name) {
