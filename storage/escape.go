@@ -5,14 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// EscapeSegment turns any text into a key segment. Different texts give
-// different segments, and [UnescapeSegment] gives the text back.
+// EscapeSegment turns any text into a key segment. Different texts yield
+// different segments, and [UnescapeSegment] restores the text.
 //
-// Bytes that cannot stand in a segment are written as % and two upper-case
-// hex digits: "/" and "%", control characters, bytes that are not UTF-8, a
-// leading "_" (so that no text becomes a record's namespace), and the dots of
-// "." and "..". The empty text is a single "%". Everything else stays as it
-// is.
+// Bytes that cannot stand in a segment are written as % and two upper-case hex
+// digits: "/" and "%", control characters, bytes that are not UTF-8, a leading
+// "_" (so that no text becomes the namespace of a record), and the dots of "."
+// and "..". The empty text is a single "%". Everything else stays as it is.
 func EscapeSegment(text string) string {
 	switch text {
 	case "":
@@ -52,8 +51,8 @@ func EscapeSegment(text string) string {
 	return b.String()
 }
 
-// UnescapeSegment gives back the text that [EscapeSegment] was given. A
-// segment that EscapeSegment does not produce is an [*InvalidError].
+// UnescapeSegment restores the text that was passed to [EscapeSegment]. A
+// segment that EscapeSegment cannot have produced is an [*InvalidError].
 func UnescapeSegment(segment string) (string, error) {
 	if segment == "%" {
 		return "", nil
@@ -78,8 +77,8 @@ func UnescapeSegment(segment string) (string, error) {
 		}
 		text = b.String()
 	}
-	// One text, one segment: whoever decodes a key and encodes it again must
-	// get the same key.
+	// One text has one segment: decoding a key and encoding it again must yield
+	// the same key.
 	if EscapeSegment(text) != segment {
 		return "", errSegment(segment)
 	}
@@ -87,7 +86,7 @@ func UnescapeSegment(segment string) (string, error) {
 }
 
 // Join escapes the segments and joins them with "/". The namespace of a record
-// is no text and stands before it: "_runs/" + storage.Join(id, turn).
+// is not a text, so prepend it: "_runs/" + storage.Join(id, turn).
 func Join(segments ...string) string {
 	if len(segments) == 1 {
 		return EscapeSegment(segments[0])
