@@ -54,7 +54,7 @@ type code interface {
 	clone(state any) (any, error)
 
 	init(ctx context.Context, x *Execution, r *Records, state any, found bool) (any, error)
-	append(ctx context.Context, x *Execution, r *Records, state any, items []projection.Item) ([]projection.Item, error)
+	append(ctx context.Context, x *Execution, r *Records, state any, items []projection.Item) (_ []projection.Item, note string, _ error)
 	inputs(h hook) any
 	recall(ctx context.Context, in input, x *Execution, r *Records, state any, log, shown []projection.Item, query string, budget int) (recalled, change, error)
 	delta(old, new string) (string, bool)
@@ -155,8 +155,10 @@ func (t *typed[S]) init(ctx context.Context, x *Execution, r *Records, state any
 	return t.hooks.Init(ctx, &InitInput[S]{Execution: x, Records: r, State: as[S](state), Found: found})
 }
 
-func (t *typed[S]) append(ctx context.Context, x *Execution, r *Records, state any, items []projection.Item) ([]projection.Item, error) {
-	return t.hooks.Append(ctx, &AppendInput[S]{Execution: x, Records: r, State: as[S](state), Items: items})
+func (t *typed[S]) append(ctx context.Context, x *Execution, r *Records, state any, items []projection.Item) (_ []projection.Item, note string, _ error) {
+	in := &AppendInput[S]{Execution: x, Records: r, State: as[S](state), Items: items}
+	out, err := t.hooks.Append(ctx, in)
+	return out, in.note, err
 }
 
 func (t *typed[S]) recall(ctx context.Context, in input, x *Execution, r *Records, state any, log, shown []projection.Item, query string, budget int) (recalled, change, error) {

@@ -38,7 +38,7 @@ var hooks = [hookCount]struct {
 	failure string                          // what an error, panic or timeout means
 }{
 	hookInit:     {"init", 10 * time.Second, func(t *Timeouts) time.Duration { return t.Init }, "begin fails, or the layer is disabled"},
-	hookAppend:   {"append", 5 * time.Second, func(t *Timeouts) time.Duration { return t.Append }, "items pass unchanged"},
+	hookAppend:   {stored.Append, 5 * time.Second, func(t *Timeouts) time.Duration { return t.Append }, "items pass unchanged"},
 	hookRecall:   {stored.Recall, 5 * time.Second, func(t *Timeouts) time.Duration { return t.Recall }, "the layer contributes nothing new this turn"},
 	hookDelta:    {"delta", 5 * time.Second, func(t *Timeouts) time.Duration { return t.Delta }, "the layer's new text is sent whole"},
 	hookStore:    {"store", 30 * time.Second, func(t *Timeouts) time.Duration { return t.Store }, "the layer changes nothing"},

@@ -116,7 +116,13 @@ type AppendInput[S any] struct {
 	Records   *Records
 	State     S
 	Items     []projection.Item // as the layers before left them; not to be modified
+
+	note string
 }
+
+// Note puts a text into the turn report, beside the call of this hook. The last one
+// counts. It is stored with the turn, so it is no place for what the items say.
+func (in *AppendInput[S]) Note(text string) { in.note = text }
 
 // RecallInput is what Recall is given.
 type RecallInput[S any] struct {

@@ -153,10 +153,11 @@ func (r *Run) pipe(ctx context.Context, traced bool, in *intake, items []project
 			break // the hooks before have dropped all of them
 		}
 		c, err := r.callHook(ctx, traced, hookAppend, i, func(c *call) error {
-			out, err := c.cell.layer.code.append(c.ctx, c.x, c.records, c.state, slices.Clip(items))
+			out, note, err := c.cell.layer.code.append(c.ctx, c.x, c.records, c.state, slices.Clip(items))
 			if err != nil {
 				return err
 			}
+			c.recalled.note = note
 			if c.items, err = (&intake{m: r.m}).complete(nil, out); err == nil {
 				_, err = r.m.appendItems(nil, c.items)
 			}

@@ -129,6 +129,43 @@ func TestAppend(t *testing.T) {
 	end(t, run)
 }
 
+// TestAppendNote shows that what an Append hook notes is in the report and in the
+// stored turn, and that a turn in which it notes nothing has none.
+func TestAppendNote(t *testing.T) {
+	layer := memory.Define(memory.Spec{ID: "a"}, memory.Hooks[counter]{
+		Append: func(_ context.Context, in *memory.AppendInput[counter]) ([]projection.Item, error) {
+			if in.Items[0].Text() == "two" {
+				in.Note("not the last")
+				in.Note("seen")
+			}
+			return in.Items, nil
+		},
+	})
+	store := mem.New()
+	run := begin(t, newMemory(t, store, nil, layer), memory.Identity{Thread: "t"})
+	for i, text := range []string{"one", "two", "three"} {
+		project(t, run, user(text))
+		want := []string{"", "seen", ""}[i]
+		if h := run.Report().Hooks; len(h) == 0 || h[len(h)-1].Note != want {
+			t.Errorf("after %q: %+v, want the note %q", text, h, want)
+		}
+		commit(t, run, "ok")
+	}
+	end(t, run)
+	var notes []string
+	for turn, err := range thread.Turns(t.Context(), store, "t", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range turn.Hooks {
+			notes = append(notes, fmt.Sprintf("%d %s %s", turn.Number, h.Hook, h.Note))
+		}
+	}
+	if diff := cmp.Diff([]string{"2 append seen"}, notes); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestAppendOfNothing shows that what one Append hook has dropped altogether is
 // not offered to the next.
 func TestAppendOfNothing(t *testing.T) {

@@ -245,7 +245,8 @@ func (t *Turn) leftOut() []LeftOut {
 	var out []LeftOut
 	for i := range t.Hooks {
 		h := &t.Hooks[i]
-		if h.Hook != stored.Recall {
+		told := h.Hook == stored.Append && h.Status == StatusOK && h.Note != ""
+		if h.Hook != stored.Recall && !told {
 			continue
 		}
 		reason := h.Note

@@ -6,9 +6,12 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// Recall is the name of the hook of which a turn's record says what a layer has in
-// the prompt.
-const Recall = "recall"
+// The names of the hooks of which a turn's record says what they put into the prompt
+// and what they kept out of it.
+const (
+	Append = "append"
+	Recall = "recall"
+)
 
 // UseOf returns what became of a layer in a view; nil if it recalled nothing.
 func UseOf(uses []projection.LayerUse, layer string) *projection.LayerUse {
