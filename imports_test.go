@@ -51,6 +51,7 @@ var rules = []rule{
 	{pkg: "internal/addition"},
 	{pkg: "internal/appendjson"},
 	{pkg: "internal/levels", packages: []string{"storage"}},
+	{pkg: "internal/secret"},
 	{pkg: "internal/pack", modules: []string{"github.com/klauspost/compress"}},
 	{pkg: "storage/search", packages: []string{"storage", "internal/levels", "internal/pack"}, modules: []string{"github.com/kljensen/snowball"}},
 	{pkg: "soma/guard", modules: []string{"github.com/expr-lang/expr"}},
@@ -81,7 +82,7 @@ var rules = []rule{
 		"go.opentelemetry.io/otel/trace",
 	}, tests: otelSDK},
 	// A layer's records are read with the options and errors of storage.
-	{pkg: "layers", packages: []string{"memory", "projection", "storage", "internal/levels", "internal/pack", "storage/docs", "storage/search", "storage/vector"}},
+	{pkg: "layers", packages: []string{"memory", "projection", "storage", "internal/levels", "internal/pack", "internal/secret", "storage/docs", "storage/search", "storage/vector"}},
 
 	{pkg: "internal/transcript", packages: []string{"projection"}},
 	{pkg: "internal/demo", packages: []string{"internal/transcript"}},

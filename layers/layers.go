@@ -1,6 +1,6 @@
 // Package layers has ready-made memory layers: [Instructions], [WorkingMemory],
 // [Entity], [Observations], [Episodic], [SemanticRecall], [RAG], [Knowledge] and
-// [Procedural].
+// [Procedural]; and [Secrets], which keeps credentials out of all of them.
 //
 // It is not the layer contract, which is package memory, and it calls no model:
 // each layer extracts and ranks by plain, deterministic rules that are written
