@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// guidance and happening are aliases of the types of package layers: neither
-// package knows the other.
+// guidance and happening are the types of package layers, which are aliases of
+// these: the two packages do not know each other.
 type (
 	guidance = struct {
 		Key        string
@@ -23,11 +23,11 @@ type (
 	}
 )
 
-// Guide returns what a layer has for a team, in the form in which
-// layers.Knowledge puts it before an agent: all canon in force; pending
-// proposals by confidence; the team's working entities, newest first; archived
-// entities that bear on the query; and, as "rules", the canon and pending
-// proposals that bear on the query.
+// Guide returns what a layer has for a team, in the form that layers.Knowledge
+// puts before an agent: canon in force, all of it; pending proposals by their
+// confidence; the team's working entities, the newest first; of the archive what
+// bears on the query; and as "rules" what of canon and of pending proposals bears
+// on the query.
 func (s *Store) Guide(ctx context.Context, layer, team, query string, limit int) ([]guidance, error) {
 	q := Query{Team: team, Limit: limit}
 	if layer == "rules" {
@@ -73,7 +73,7 @@ func (s *Store) rules(ctx context.Context, team, query string, limit int) ([]gui
 	return out, nil
 }
 
-// guide returns what an entity says to an agent.
+// guide is what an entity says to an agent.
 func guide(e *Entity) guidance {
 	g := guidance{Key: e.Key(), Name: e.Name, Text: e.Body}
 	if g.Proposed = e.Layer == Emerging; g.Proposed {
@@ -83,15 +83,15 @@ func guide(e *Entity) guidance {
 	return g
 }
 
-// floor is the smallest share of a query that an entity must match to be put
+// floor is the least of what a query asks for that an entity must have to be put
 // before an agent; see search.Query.
 const floor = 0.25
 
-// Harvest archives what an agent did, in order, as the worker harvester, and
-// returns how many elements of the list it handled. The rest, whatever exceeds
-// [MaxCreates] per run or follows an error, is to be passed again. An element
-// whose ID is taken is skipped, for IDs are derived from what they name. An
-// element that can never be an entity counts as handled and is an error.
+// Harvest keeps what an agent did in the archive, as the worker harvester, in
+// order, and returns how much of the list it has taken: what is over the
+// [MaxCreates] of one run is to be given again, and so is what comes after an
+// error. What has an id that is taken is left alone: ids are the same for the
+// same. What can never be an entity counts as taken, and is an error.
 func (s *Store) Harvest(ctx context.Context, list []happening) (taken int, err error) {
 	w := s.As(Worker("harvester"))
 	var refused error

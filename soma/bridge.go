@@ -9,31 +9,31 @@ import (
 // Intent is why an agent asks for knowledge.
 type Intent string
 
-// The intents, with the layer that answers each and the weight of its answers.
+// The intents, with the layer that answers and the weight of what it says.
 const (
 	Enforce Intent = "enforce" // canon: mandatory
 	Advise  Intent = "advise"  // pending proposals: advisory
 	Brief   Intent = "brief"   // the team's working layer: contextual
 	Route   Intent = "route"   // archive: historical
-	All     Intent = "all"     // All     Intent = "all"     // every layer; working only with a team
+	All     Intent = "all"     // each of them; working only with a team
 )
 
 // Weights are the semantic weights, by layer.
 var weights = map[Layer]string{Canon: "mandatory", Emerging: "advisory", Working: "contextual", Archive: "historical"}
 
-// Guidance is an entity together with the weight it carries.
+// Guidance is an entity with what it counts for.
 type Guidance struct {
 	*Entity
 	SourceLayer    Layer   `json:"source_layer"`
 	SemanticWeight string  `json:"semantic_weight"`      // mandatory, advisory, contextual, historical
-	Confidence     float64 `json:"confidence,omitempty"` // of advice, in [0, 1]; 0 if there is none, see [Entity.Confidence]
+	Confidence     float64 `json:"confidence,omitempty"` // of advice, in [0, 1]; 0 if it says none, see [Entity.Confidence]
 }
 
-// Consult returns what holds for a team on an intent: the strongest layer
-// first; advice by confidence, with advice that has none last; everything else
-// newest first. It changes nothing, takes no lock, and never shows a team what
-// belongs to another. q narrows the result by type, status, tag, text, times
-// and limit, which applies to each layer; q.Team is the team that asks.
+// Consult returns what holds for a team on an intent: the strongest layer first,
+// then advice by confidence, what says none last, and the rest the newest first. It changes nothing,
+// takes no lock, and never shows a team what another team's is. q narrows it by
+// type, status, tag, text, times and limit, which counts for each layer; its
+// Team is the team that asks.
 func (s *Store) Consult(ctx context.Context, intent Intent, q Query) ([]Guidance, error) {
 	if q.Team == AllTeams {
 		return nil, fmt.Errorf("consult: one team asks, not all")

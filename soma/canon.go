@@ -16,39 +16,39 @@ import (
 // Doubt is why a canon entry is not served.
 type Doubt string
 
-// The reasons for doubt.
+// The doubts.
 const (
 	Differs       Doubt = "differs"       // the document is not what was ratified
 	Missing       Doubt = "missing"       // there is no document
 	Unreadable    Doubt = "unreadable"    // the document, or the record of a decision, cannot be read
-	Contradicting Doubt = "contradicting" // decisions contradict each other, for example after a merge
+	Contradicting Doubt = "contradicting" // decisions contradict each other, as after a merge
 	Unrecorded    Doubt = "unrecorded"    // nobody has decided about the document
 )
 
-// Withheld is a canon entry, or a document that may be one, that is not served
-// until a person decides about it.
+// Withheld is a canon entry, or what may be one, that is not served until a
+// person decides about it.
 type Withheld struct {
-	ID     string  // type/id; "" for a file whose entry is unknown
-	Path   string  // the file, where known
+	ID     string  // type/id; "" for a file that nothing tells the entry of
+	Path   string  // the file, where it is known
 	Doubt  Doubt   // why
 	Reason string  // the same in words
 	Repair string  // what to do or run
-	Entity *Entity // the document as it is; nil if none can be read
+	Entity *Entity // the document as it is; nil: there is none that can be read
 
-	decided *standing // nil if nothing was decided
+	decided *standing // nil if nothing was
 }
 
 // entry is a canon entry as it stands: in force or not, or withheld.
 type entry struct {
 	key  string
-	e    *Entity // nil if no document can be read
+	e    *Entity // nil: there is no document that can be read
 	held *Withheld
 }
 
-// entries returns, by key, the canon entries of one type or of all types,
-// together with unreadable documents that may be canon. Entries with decisions
-// are found through the records of their decisions, so no damage to an index or
-// a document hides one. An error means that the search itself failed.
+// entries returns the canon entries of a type, or of all types, by key, and what
+// may be one, and cannot be read. Those with decisions come from the records of
+// these, so that no damage of an index or of a document hides one. An error means
+// that it could not look.
 func (s *Store) entries(ctx context.Context, kind string) ([]entry, error) {
 	return s.steady(ctx, kind, func(l ledger) ([]entry, error) {
 		found, err := s.recorded(ctx, l)
@@ -63,8 +63,8 @@ func (s *Store) entries(ctx context.Context, kind string) ([]entry, error) {
 	})
 }
 
-// sound yields, by key, the canon of one type or of all types that is not
-// withheld. A document without a decision is withheld.
+// sound yields the canon of a type, or of all types, that is not withheld, by
+// key: what has no decision is not.
 func (s *Store) sound(ctx context.Context, kind string) iter.Seq2[*Entity, error] {
 	return func(yield func(*Entity, error) bool) {
 		list, err := s.steady(ctx, kind, func(l ledger) ([]entry, error) {
@@ -83,9 +83,9 @@ func (s *Store) sound(ctx context.Context, kind string) iter.Seq2[*Entity, error
 	}
 }
 
-// steady examines canon against its decisions. A decision and its document
-// change together but are read one after the other, so if there is doubt and
-// decisions were made meanwhile, it examines them again.
+// steady looks at canon by what was decided. A decision and its document change
+// together, but are read one after the other: where there is a doubt, and decisions
+// were made meanwhile, it looks again.
 func (s *Store) steady(ctx context.Context, kind string, look func(l ledger) ([]entry, error)) ([]entry, error) {
 	l, err := s.ledger(ctx, kind)
 	for {
@@ -112,14 +112,14 @@ func sorted(found map[string]*entry) []entry {
 	return list
 }
 
-// equal reports whether two ledgers agree on which decisions are the latest.
+// equal reports whether two ledgers have the same decisions for the last ones.
 func (l ledger) equal(other ledger) bool {
 	return maps.EqualFunc(l, other, func(a, b *standing) bool {
 		return slices.Equal(a.damaged, b.damaged) && slices.EqualFunc(a.heads, b.heads, func(x, y *decision) bool { return x.name == y.name })
 	})
 }
 
-// recorded returns the entries that have decisions, by key.
+// recorded returns the entries that decisions are about, by key.
 func (s *Store) recorded(ctx context.Context, l ledger) (map[string]*entry, error) {
 	found := make(map[string]*entry)
 	for key, st := range l {
@@ -128,15 +128,15 @@ func (s *Store) recorded(ctx context.Context, l ledger) (map[string]*entry, erro
 			return nil, err
 		}
 		if e == nil && damage == nil && st.retired() {
-			continue // deleted meanwhile
+			continue // and gone
 		}
 		found[key] = st.examine(key, e, damage)
 	}
 	return found, nil
 }
 
-// unrecorded adds the documents that are canon, or unreadable, and have no
-// decision.
+// unrecorded adds the documents that are canon, or that cannot be read, and that
+// no decision is about.
 func (s *Store) unrecorded(ctx context.Context, kind string, l ledger, found map[string]*entry) error {
 	for key, err := range s.canonKeys(ctx, kind) {
 		if err != nil {
@@ -156,8 +156,8 @@ func (s *Store) unrecorded(ctx context.Context, kind string, l ledger, found map
 	return nil
 }
 
-// strays returns objects that occupy the place of a document or a decision
-// record without appearing in any key listing, unless found already.
+// strays returns what stands in the place of documents, or of the records of
+// decisions, and is in no list of keys, where it is not found already.
 func (s *Store) strays(ctx context.Context, kind string, l ledger, found map[string]*entry) ([]entry, error) {
 	if kind != "" {
 		kind += "/"
@@ -173,7 +173,7 @@ func (s *Store) strays(ctx context.Context, kind string, l ledger, found map[str
 				return nil, fmt.Errorf("read canon: %w", err)
 			}
 			if strings.HasPrefix(f.Key, GovernancePrefix) {
-				continue // a decision record: damage to the entry it is about
+				continue // a record of a decision, which is damage of the entry that it is about
 			}
 			x := l[f.Key].examine(f.Key, nil, &storage.CorruptError{Key: f.Key, Path: f.Path, Reason: f.Reason, Repair: f.Repair})
 			if f.Key != "" && (found[f.Key] == nil || found[f.Key].e == nil) {
@@ -186,8 +186,8 @@ func (s *Store) strays(ctx context.Context, kind string, l ledger, found map[str
 	return list, nil
 }
 
-// document returns the entity of a key, its body folded, or the damage to its
-// document, or neither if there is no document.
+// document returns the entity of a key with its body folded, or the damage of
+// its document, or neither if there is none.
 func (s *Store) document(ctx context.Context, key string) (*Entity, *storage.CorruptError, error) {
 	document, _, err := s.db.Get(ctx, key)
 	if err == nil {
@@ -210,8 +210,8 @@ func (s *Store) document(ctx context.Context, key string) (*Entity, *storage.Cor
 	return nil, nil, fmt.Errorf("read canon: %w", err)
 }
 
-// canonKeys yields the keys of documents that are canon or unreadable. Given a
-// type, it reads every document of that type, so that no index can hide one.
+// canonKeys yields the keys of the documents that are canon, or cannot be read.
+// Of one type it looks at each document, so that no index can hide one.
 func (s *Store) canonKeys(ctx context.Context, kind string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if kind == "" {
@@ -219,7 +219,7 @@ func (s *Store) canonKeys(ctx context.Context, kind string) iter.Seq2[string, er
 			if !errors.Is(err, storage.ErrCorrupt) {
 				return
 			}
-			// A damaged document ended the iteration: find the rest one by one.
+			// A damaged document has ended it: the others are found one by one.
 		}
 		prefix := kind
 		if kind != "" {
@@ -237,8 +237,8 @@ func (s *Store) canonKeys(ctx context.Context, kind string) iter.Seq2[string, er
 	}
 }
 
-// foundKeys yields the canon that the index has. If damage ends the iteration,
-// it returns the damage instead of yielding it.
+// foundKeys yields what the index has of canon. It returns the damage that has
+// ended it, which it does not yield.
 func (s *Store) foundKeys(ctx context.Context, yield func(string, error) bool) error {
 	for found, err := range s.documents(ctx, storage.Query{Equal: map[string]string{"layer": string(Canon)}}) {
 		if errors.Is(err, storage.ErrCorrupt) {
@@ -255,15 +255,14 @@ func (s *Store) foundKeys(ctx context.Context, yield func(string, error) bool) e
 	return nil
 }
 
-// examine judges how an entry stands. The receiver is nil if nothing was
-// decided.
+// examine says how an entry stands. The receiver is nil if nothing was decided.
 func (st *standing) examine(key string, e *Entity, damage *storage.CorruptError) *entry {
 	out := &entry{key: key, e: e}
 	h := &Withheld{Entity: e, decided: st}
 	if key != "" {
 		h.ID = plainName(key)
 	}
-	var verbs []string // commands that settle it
+	var verbs []string // that decide about it
 	if e != nil {
 		verbs = append(verbs, "'strata review ratify "+h.ID+"'")
 	}
@@ -318,7 +317,7 @@ func (st *standing) examine(key string, e *Entity, damage *storage.CorruptError)
 	return out
 }
 
-// said names the latest decisions about an entry.
+// said names the last decisions about an entry.
 func (st *standing) said() string {
 	var list []string
 	for _, d := range st.heads {
@@ -331,7 +330,8 @@ func (st *standing) said() string {
 	return strings.Join(list, ", ")
 }
 
-// conflicted reports whether the entity contains git's merge conflict markers.
+// conflicted reports whether the entity has the marks that git leaves where two
+// edits conflict.
 func (e *Entity) conflicted() bool {
 	document, err := e.encode()
 	if err != nil {
@@ -345,12 +345,11 @@ func (e *Entity) conflicted() bool {
 	return false
 }
 
-// Quarantined returns, by id, the canon that is not served: what no person has
-// ratified in its present form, what is missing or unreadable, and what has
-// contradictory decisions. It includes files that cannot be read at all,
-// because they may be canon. A reviewer who agrees with the text calls
-// [Writer.Ratify]; one who does not calls [Writer.Retire], or removes or
-// repairs the file.
+// Quarantined returns what of canon is not served, by id: what no person has
+// ratified as it is, what is missing or cannot be read, and what decisions
+// contradict each other about. Files that cannot be read at all, and so may be
+// canon, are among it. A reviewer who agrees with the text calls [Writer.Ratify],
+// one who does not [Writer.Retire], or removes or mends the file.
 func (s *Store) Quarantined(ctx context.Context) ([]Withheld, error) {
 	all, err := s.entries(ctx, "")
 	if err != nil {

@@ -7,15 +7,13 @@ import (
 	"time"
 )
 
-// maxLives limits the life of an entity, in multiples of its layer's life.
+// maxLives is how many of its layer's lives an entity has at most.
 const maxLives = 10
 
-// ComputeL2DecayAt returns when a working entity decays whose life begins at
-// from.
+// ComputeL2DecayAt returns when a working entity decays that lives from a time.
 func (s *Store) ComputeL2DecayAt(from time.Time) time.Time { return from.Add(s.opts.WorkingLife) }
 
-// ComputeL3DecayAt returns when an emerging entity decays whose life begins at
-// from.
+// ComputeL3DecayAt returns when an emerging entity decays that lives from a time.
 func (s *Store) ComputeL3DecayAt(from time.Time) time.Time { return from.Add(s.opts.EmergingLife) }
 
 func (s *Store) life(layer Layer) time.Duration {
@@ -28,22 +26,21 @@ func (s *Store) life(layer Layer) time.Duration {
 // Decayed is what ProcessDecay did.
 type Decayed struct {
 	Moved []string `json:"moved"` // type/id
-	Bad   []string `json:"bad"`   // type/id of those whose decay_at is missing or is not a time: they stay
+	Bad   []string `json:"bad"`   // type/id of those whose decay_at is missing or no time: they stay
 }
 
-// decays reports whether the entity has a limited life. A proposal that a
-// person has decided no longer does.
+// decays reports whether the time of an entity runs out: no longer that of a
+// proposal that a person has decided.
 func (e *Entity) decays() bool {
 	return e.Layer == Working || e.Layer == Emerging && e.proposalStatus() == Pending
 }
 
-// ProcessDecay archives the entities that are due: working and emerging
-// entities whose decay_at is not in the future, except proposals that a person
-// has decided. They keep their ID and team, so links to them still work. Each
-// moves in a batch of its own; after a crash the next call moves the rest.
+// ProcessDecay moves to the archive what is due: working and emerging entities
+// whose decay_at is not in the future, but for proposals that a person has decided.
+// They keep their id and team, so that links still lead to them. Each moves in
+// a batch of its own: after a crash the rest is moved by the next call.
 //
-// Only the decay worker and people may call it. It moves entities of every
-// team.
+// It is for the worker decay, and for people; it moves what is of any team.
 func (w *Writer) ProcessDecay(ctx context.Context) (Decayed, error) {
 	var out Decayed
 	if err := w.actor.mayDecay(); err != nil {
@@ -77,7 +74,7 @@ func (w *Writer) ProcessDecay(ctx context.Context) (Decayed, error) {
 	return out, nil
 }
 
-// decay moves an entity if it is still due.
+// decay moves an entity, if it is still due.
 func (w *Writer) decay(ctx context.Context, id string, now time.Time) (moved bool, err error) {
 	err = w.modify(ctx, id, OpDecay, "", func(e *stored) (*Entity, error) {
 		if moved = e.decays() && !e.DecayAt.IsZero() && !e.DecayAt.After(now); !moved {
@@ -88,17 +85,16 @@ func (w *Writer) decay(ctx context.Context, id string, now time.Time) (moved boo
 		next.Layer, next.DecayAt = Archive, zeroTime
 		return next, nil
 	})
-	if errors.Is(err, ErrNotFound) { // somebody else was faster
+	if errors.Is(err, ErrNotFound) { // somebody was faster
 		return false, nil
 	}
 	return moved, err
 }
 
-// ExtendDecayOnAccess restarts the life of an entity that proved useful: it
-// then decays one whole life from now, but no later than ten lives after its
-// creation. It never shortens a life and ignores entities that do not decay.
-// Whoever may change the entity may extend it; an agent may extend its team's
-// working entities, but no proposal.
+// ExtendDecayOnAccess resets the time of decay of an entity that was of use, to a
+// whole life from now, but to no more than ten lives from its creation. It never
+// shortens it, and leaves alone what does not decay. Who may change the entity may
+// extend it: an agent what its team is at, and no proposal.
 func (w *Writer) ExtendDecayOnAccess(ctx context.Context, id string) error {
 	err := w.modify(ctx, id, OpExtend, "", func(e *stored) (*Entity, error) {
 		if !e.decays() {

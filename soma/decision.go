@@ -16,19 +16,19 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// GovernancePrefix begins the keys of decisions about canon. Decisions must
-// travel with the documents: whoever opens a vault declares this prefix as
-// files, so that git has both.
+// GovernancePrefix is that of the records of decisions about canon. They are to
+// travel with the documents: who opens a vault says that they are files, so that
+// git has both.
 const GovernancePrefix = "_governance/"
 
-// canonPrefix begins the keys of records from before there were decisions. Each
-// holds the digest of a canon document with its body unfolded.
+// canonPrefix is that of records from before decisions: the digest of a canon
+// document, as it was with its body unfolded.
 const canonPrefix = "_canon/"
 
-// decision is the value of _governance/<type>/<id>/<decision>: what a person
+// decision is the value of _governance/<type>/<id>/<decision>: what a person has
 // decided about a canon entry. It never changes. The last segment of the key is
-// a digest of the value, so that two decisions made independently have two
-// keys, the same decision made twice has one, and damage is detected.
+// a digest of the value, so that two decisions made apart have two keys, one
+// made twice has one, and damage shows.
 type decision struct {
 	V           int      `json:"v"`  // of this format
 	Op          string   `json:"op"` // of a [Version]
@@ -37,20 +37,20 @@ type decision struct {
 	Reason      string   `json:"reason,omitempty"`
 	Type        string   `json:"type"`
 	ID          string   `json:"id"`
-	Holds       bool     `json:"holds"`            // whether the entry is in force from then on
+	Holds       bool     `json:"holds"`            // from then on
 	Digest      string   `json:"digest,omitempty"` // [Entity.Digest] of the document; "" if there was none
 	By          string   `json:"superseded_by,omitempty"`
-	Origin      string   `json:"origin,omitempty"` // the proposal it was made from
+	Origin      string   `json:"origin,omitempty"` // the proposal
 	Team        string   `json:"team,omitempty"`
 	Enforcement string   `json:"enforcement,omitempty"`
 	Condition   string   `json:"condition,omitempty"`
-	Follows     []string `json:"follows,omitempty"` // the latest decisions about the entry that it was based on
+	Follows     []string `json:"follows,omitempty"` // the decisions about the entry that it knew as the last ones
 
 	name  string // the last segment of its key
 	value []byte // as it is stored
 }
 
-// judged returns a decision about an entity in its present form.
+// judged returns a decision about an entity as it is.
 func judged(e *Entity) decision {
 	return decision{
 		V: 1, Type: e.Type, ID: e.ID, Holds: holds(e), Digest: e.Digest(), Origin: e.Text(FieldOrigin), Team: e.Team,
@@ -71,8 +71,8 @@ func (d *decision) encode() (value []byte, name string, err error) {
 	return b.Bytes(), name, err
 }
 
-// decisionName hashes the canonical form, in which line endings, which git
-// changes on some systems, do not count.
+// decisionName is made of the canonical form, in which the ends of lines that
+// git changes on some systems do not count.
 func decisionName(value []byte) (string, error) {
 	canonical, err := storage.Canonical(value)
 	if err != nil {
@@ -82,7 +82,7 @@ func decisionName(value []byte) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// decodeDecision decodes the value of a key that names an entry and a decision.
+// decodeDecision reads what is under a key that names an entry and a decision.
 func decodeDecision(key, name string, value []byte) (*decision, error) {
 	sum, err := decisionName(value)
 	if err != nil || sum != name {
@@ -101,8 +101,8 @@ func decodeDecision(key, name string, value []byte) (*decision, error) {
 	return d, nil
 }
 
-// decision is decodeDecision with a cache. Everything it keeps is, or was, in
-// the store as well.
+// decision is decodeDecision, but for a value that was read before. All that is
+// kept is in the store as well, or was.
 func (s *Store) decision(record, key, name string, value []byte) (*decision, error) {
 	if v, ok := s.decisions.Load(record); ok && bytes.Equal(v.(*decision).value, value) {
 		return v.(*decision), nil
@@ -116,14 +116,14 @@ func (s *Store) decision(record, key, name string, value []byte) (*decision, err
 	return d, nil
 }
 
-// standing is everything that was decided about a canon entry.
+// standing is what was decided about a canon entry.
 type standing struct {
 	key     string
 	heads   []*decision // those that no other follows, by name
-	damaged []string    // keys of unreadable records that no decision follows
-	path    string      // of the first of those, where known
-	old     bool        // whether there is a record from before decisions, which the next decision replaces
-	rivals  []string    // type/id of other entries in force made from the same proposal
+	damaged []string    // keys of records that no decision follows and that cannot be read
+	path    string      // of the first of those, where one is known
+	old     bool        // there is a record from before decisions, which the next decision replaces
+	rivals  []string    // type/id of others in force that were made of the same proposal
 }
 
 func (st *standing) kind() string {
@@ -131,17 +131,17 @@ func (st *standing) kind() string {
 	return kind
 }
 
-// retired reports whether the entry is beyond doubt no longer in force.
+// retired reports whether it is beyond doubt that the entry no longer holds.
 func (st *standing) retired() bool {
 	return len(st.heads) > 0 && len(st.damaged) == 0 && !st.holds() && st.agrees()
 }
 
-// holds reports whether one of the latest decisions puts the entry in force.
+// holds reports whether the entry is in force by one of the last decisions.
 func (st *standing) holds() bool {
 	return slices.ContainsFunc(st.heads, func(d *decision) bool { return d.Holds })
 }
 
-// agrees reports whether the latest decisions are consistent.
+// agrees reports whether the last decisions do not contradict each other.
 func (st *standing) agrees() bool {
 	for _, d := range st.heads {
 		first := st.heads[0]
@@ -152,26 +152,25 @@ func (st *standing) agrees() bool {
 	return true
 }
 
-// knows reports whether one of the latest decisions was about this very
-// document; st may be nil.
+// knows reports whether a document is what one of the last decisions was about;
+// st may be nil.
 func (st *standing) knows(e *Entity) bool {
 	sum := e.Digest()
 	return st != nil && sum != "" && slices.ContainsFunc(st.heads, func(d *decision) bool { return d.Digest == sum })
 }
 
-// ledger holds what was decided about canon entries, by key.
+// ledger is what was decided about canon entries, by their keys.
 type ledger map[string]*standing
 
-// ledger reads the decisions about entries of one type or of all types.
-// Unreadable records are part of the result; an error means that reading
-// failed.
+// ledger reads the decisions about the entries of a type, or of all types. What
+// cannot be read is part of it; an error means that it could not look.
 func (s *Store) ledger(ctx context.Context, kind string) (ledger, error) {
 	l := make(ledger)
 	followed := make(map[string]bool) // keys of decisions
 	about := func(record string) (key, name string, ok bool) {
 		parts := strings.SplitN(record[len(GovernancePrefix):], "/", 3)
 		if len(parts) < 3 {
-			return "", "", false // a foreign file
+			return "", "", false // a file of somebody else's
 		}
 		return parts[0] + "/" + parts[1], parts[2], true
 	}
@@ -245,7 +244,7 @@ func (s *Store) ledger(ctx context.Context, kind string) (ledger, error) {
 	return l, nil
 }
 
-// findRivals notes which entries in force were made from the same proposal.
+// findRivals notes which entries in force were made of one proposal.
 func (l ledger) findRivals() {
 	made := make(map[string][]*standing)
 	for _, st := range l {
@@ -272,9 +271,8 @@ func (l ledger) findRivals() {
 }
 
 // ratified returns the decision that a record from before decisions stands for:
-// a decision about the document with that digest, be it the current one or one
-// in the history. It is nil if there is none. The result does not depend on who
-// converts the record.
+// that about the document with its digest, as it is or as the history has it. It
+// is nil if neither has that. Whoever converts it makes the same of it.
 func (s *Store) ratified(ctx context.Context, key, sum string) (*decision, error) {
 	made := func(e *Entity) (*decision, error) {
 		e.Body = fold(e.Body)
@@ -308,9 +306,9 @@ func (s *Store) ratified(ctx context.Context, key, sum string) (*decision, error
 	return nil, nil
 }
 
-// wasDigest reports whether sum, from a record older than decisions, is the
-// digest of a document as it is, or with or without the newline at the end of
-// its body, which used to be part of the body of a file.
+// wasDigest reports whether a document is what a record from before decisions
+// has the digest of: as it is, or with or without the newline at the end of its
+// body, which files had in their body then.
 func wasDigest(document []byte, sum string) bool {
 	is := func(document []byte) bool {
 		was, err := digest(document)
@@ -337,7 +335,7 @@ func wasDigest(document []byte, sum string) bool {
 	return false
 }
 
-// plainName returns a key as people write it: type/id.
+// plainName is a key as people write it: type/id.
 func plainName(key string) string {
 	id, kind, err := idOf(key)
 	if err != nil {
@@ -346,8 +344,8 @@ func plainName(key string) string {
 	return kind + "/" + id
 }
 
-// last returns one of the latest decisions, preferring one that puts the entry
-// in force. None may be readable.
+// last returns one of the last decisions, one that says that the entry holds if
+// there is one. There may be none that can be read.
 func (st *standing) last() decision {
 	d := decision{V: 1}
 	d.ID, d.Type, _ = idOf(st.key)
@@ -359,9 +357,9 @@ func (st *standing) last() decision {
 	return d
 }
 
-// decide plans the record of a decision about the entry of a key. The decision
-// follows all latest ones, unreadable ones included, and replaces a record from
-// before decisions.
+// decide plans the record of a decision about the entry of a key. It follows all
+// that were the last ones, also those that cannot be read, and takes the place of a
+// record from before decisions.
 func (b *batch) decide(ctx context.Context, reviewer Actor, key string, d decision, op, reason string) error {
 	l, err := b.s.ledger(ctx, d.Type)
 	if err != nil {
@@ -387,10 +385,9 @@ func (b *batch) decide(ctx context.Context, reviewer Actor, key string, d decisi
 	return b.add(key, &d)
 }
 
-// add plans the record of a decision. It goes before the documents: where
-// readers can see a batch in progress, whoever has read one of its documents
-// then also reads the decision about it, and whoever has not plans on a version
-// that is gone.
+// add plans the record of a decision. It goes before the documents: where readers may
+// see a batch in progress, who has read a document of it then reads what was decided
+// about that, and who has not plans on a version that is gone.
 func (b *batch) add(key string, d *decision) error {
 	value, name, err := d.encode()
 	if err == nil {
@@ -399,7 +396,7 @@ func (b *batch) add(key string, d *decision) error {
 	return err
 }
 
-// convert plans to replace a record from before decisions by decisions.
+// convert plans that decisions take the place of a record from before them.
 func (b *batch) convert(st *standing) error {
 	if !st.old {
 		return nil
@@ -413,10 +410,9 @@ func (b *batch) convert(st *standing) error {
 	return nil
 }
 
-// convertAll turns all records from before decisions into decisions, each in a
-// batch of its own, and returns how many. If what such a record ratified no
-// longer exists anywhere, the record stays, because it still says that somebody
-// decided.
+// convertAll makes decisions of all records from before them, each in a batch of
+// its own, and returns how many. What such a record ratified may be nowhere any
+// more: then it stays, for it says that somebody has decided.
 func (s *Store) convertAll(ctx context.Context) (n int, lost []string, err error) {
 	l, err := s.ledger(ctx, "")
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Default directories of a project.
+// The directories of a project, unless it names others.
 const (
 	DefaultVault = ".soma/vault"
 	DefaultInbox = ".soma/inbox" // what the harvester reads
 )
 
-// CountEntities counts the files of the entities in a Markdown vault, without
-// opening the vault. A directory that does not exist has none.
+// CountEntities counts the entities of a Markdown vault by its files, without
+// opening it. A directory that is not there has none.
 func CountEntities(dir string) (int, error) {
 	types, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -51,7 +51,7 @@ func CountEntities(dir string) (int, error) {
 
 // Fingerprint returns the hex SHA-256 of a Markdown vault's _index.json.
 //
-// Deprecated: the index is a checkpoint and says little about when something
+// Deprecated: the index is a checkpoint that says little of when something
 // changed. Compare [Store.Count] and [Store.Epoch].
 func Fingerprint(dir string) (string, error) {
 	f, err := os.Open(filepath.Join(dir, "_index.json"))
@@ -68,9 +68,9 @@ func Fingerprint(dir string) (string, error) {
 
 const epochKey = "_epoch"
 
-// Epoch returns an ID that the store keeps for life. If it differs from the one
-// a worker saw last, the store was deleted and created anew, however many
-// entities it has. The first call creates it.
+// Epoch returns an id that the store keeps for life: where it is another one than
+// a worker saw last, the store was deleted and made again, however many entities
+// it has. The first call makes it.
 func (s *Store) Epoch(ctx context.Context) (string, error) {
 	for {
 		id, _, err := s.db.Get(ctx, epochKey)

@@ -17,44 +17,43 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Entity is what is known about one thing. Its document has the wire names of
-// the fields: type, id, name, status, layer, source_worker, created, updated,
-// tags, related, team_id, decay_at, body, and those in Fields.
+// Entity is what is known of one thing. Its document has the wire names of the
+// fields: type, id, name, status, layer, source_worker, created, updated, tags,
+// related, team_id, decay_at, body, and those of Fields.
 type Entity struct {
 	Type   string // [a-z][a-z0-9-]*; never changes
 	ID     string // unique across all types; never changes
 	Name   string
-	Status string // one of the type's statuses
+	Status string // of the type's list
 	Layer  Layer
 	// SourceWorker is who made the entity: the name of a worker, or "person".
 	SourceWorker string
 	Created      time.Time // never changes
 	Updated      time.Time // grows with every change
 	Tags         []string
-	Related      []string // type/id of other entities
-	Team         string   // only this team sees the entity; empty: everybody does
+	Related      []string // type/id of others
+	Team         string   // only its team sees the entity; empty: all
 	DecayAt      time.Time
-	Body         string // Markdown; may contain [[type/id]] links
-	// Fields holds all other fields by their wire names, as encoding/json decodes
-	// them, with json.Number for numbers. It also has any field of the struct
-	// whose value in the document has the wrong JSON type, as when a person wrote
-	// it.
+	Body         string // Markdown; [[type/id]] links
+	// Fields are all others by their wire names, as encoding/json decodes them,
+	// with json.Number for numbers. A field of the struct whose value in the
+	// document is of another kind, as a person may write it, is here too.
 	Fields map[string]any
 
-	// Unratified is set by reads on a canon document that no reviewer has ratified
-	// in its present form. It is not a field of the document.
+	// Unratified is set by reads for a canon document that no reviewer has
+	// ratified as it is. It is no field of the document.
 	Unratified bool
 }
 
-// Names of fields that are not in the struct.
+// Names of fields that are not of the struct.
 const (
-	FieldConfidence     = "confidence_score" // emerging: in [0, 1]
-	FieldEvidence       = "evidence_links"   // emerging: a list of ids, wikilinks or [Evidence]
-	FieldProposalStatus = "proposal_status"  // emerging: pending, promoted, rejected
-	FieldRatifiedBy     = "ratified_by"      // canon
-	FieldRatifiedAt     = "ratified_at"      // canon
-	FieldOrigin         = "origin_l3_id"     // canon: the proposal
-	FieldDecayedFrom    = "decayed_from"     // archive: working or emerging
+	FieldConfidence     = "confidence_score" // of emerging, in [0, 1]
+	FieldEvidence       = "evidence_links"   // of emerging: a list of ids, wikilinks or [Evidence]
+	FieldProposalStatus = "proposal_status"  // of emerging: pending, promoted, rejected
+	FieldRatifiedBy     = "ratified_by"      // of canon
+	FieldRatifiedAt     = "ratified_at"      // of canon
+	FieldOrigin         = "origin_l3_id"     // of canon: the proposal
+	FieldDecayedFrom    = "decayed_from"     // of archive: working or emerging
 )
 
 const (
@@ -62,8 +61,8 @@ const (
 	maxID      = 256 // bytes, escaped
 )
 
-// statuses has the statuses of the known types; the first is the default. Other
-// types have the single status active.
+// statuses of the types that are known; the first is the default. Other types
+// have the one status active.
 var statuses = map[string][]string{
 	"agent":         {"active", "inactive", "deprecated", "proposed"},
 	"archetype":     {"active", "inactive", "deprecated", "proposed"},
@@ -86,8 +85,8 @@ func Statuses(kind string) []string {
 	return []string{"active"}
 }
 
-// Types returns, in order, the types that this package gives a meaning. Any
-// other type is allowed as well.
+// Types returns the types that mean something to this package, in order. Others are
+// types of knowledge as well.
 func Types() []string { return slices.Sorted(maps.Keys(statuses)) }
 
 // FieldError says what is wrong with a field of an entity.
@@ -102,20 +101,20 @@ func fault(field, format string, args ...any) error {
 // Key returns the key of the entity in the store.
 func (e *Entity) Key() string { return e.Type + "/" + storage.EscapeSegment(e.ID) }
 
-// Clone returns a copy that shares only the values in Fields.
+// Clone returns a copy that shares nothing but the values in Fields.
 func (e *Entity) Clone() *Entity {
 	c := *e
 	c.Tags, c.Related, c.Fields = slices.Clone(e.Tags), slices.Clone(e.Related), maps.Clone(e.Fields)
 	return &c
 }
 
-// Text returns a string from Fields, or "" if there is none.
+// Text returns a field of Fields that is a string, or "".
 func (e *Entity) Text(field string) string {
 	s, _ := e.Fields[field].(string)
 	return s
 }
 
-// Number returns a number from Fields, and whether there is one.
+// Number returns a field of Fields that is a number, and false if it is none.
 func (e *Entity) Number(field string) (float64, bool) {
 	switch v := e.Fields[field].(type) {
 	case float64:
@@ -129,8 +128,8 @@ func (e *Entity) Number(field string) (float64, bool) {
 	return 0, false
 }
 
-// Confidence returns the confidence of a proposal, and whether it is a number
-// from 0 to 1, which it may not be in a file that a person wrote.
+// Confidence returns the confidence of a proposal, and false if it says none that
+// is a number from 0 to 1, as in a file that a person wrote.
 func (e *Entity) Confidence() (float64, bool) {
 	c, ok := e.Number(FieldConfidence)
 	if !ok || !(c >= 0 && c <= 1) { // NaN is neither
@@ -139,7 +138,7 @@ func (e *Entity) Confidence() (float64, bool) {
 	return c, true
 }
 
-// Time returns a time from Fields, or the zero time.
+// Time returns a field of Fields that is a time, or the zero time.
 func (e *Entity) Time(field string) time.Time {
 	t, _ := parseTime(e.Text(field))
 	return t
@@ -154,9 +153,8 @@ func (e *Entity) set(field string, value any) {
 	e.Fields[field] = value
 }
 
-// Slug turns a name into an id: lower case, each run of characters that are
-// neither letters nor digits in any script becomes a hyphen, with no hyphen at
-// either end.
+// Slug makes an id of a name: lower case, each run of what is no letter or digit
+// of any script a hyphen, none at the ends.
 func Slug(name string) string {
 	var b strings.Builder
 	gap := false
@@ -174,7 +172,7 @@ func Slug(name string) string {
 	return b.String()
 }
 
-// shortSlug is the slug of a name, cut to leave space in an id for more.
+// shortSlug is the slug of a name, cut so that there is room for more in an id.
 func shortSlug(name string) string {
 	const most = 120 // bytes, escaped
 	s := Slug(name)
@@ -253,8 +251,8 @@ func (e *Entity) encode() ([]byte, error) {
 	return b.Bytes(), failed
 }
 
-// decode reads the document of a key. Values that do not fit the struct are
-// kept in Fields.
+// decode reads the document of a key. What a person wrote oddly is kept in
+// Fields.
 func decode(key string, document []byte) (*Entity, error) {
 	kind, segment, _ := strings.Cut(key, "/")
 	id, err := storage.UnescapeSegment(segment)
@@ -269,7 +267,7 @@ func decode(key string, document []byte) (*Entity, error) {
 	return e, nil
 }
 
-// fill sets the fields that every valid document has.
+// fill sets the fields that a valid document has.
 func (e *Entity) fill(document []byte) {
 	for name, value := range jsonvalue.Of(document).Members() {
 		if !e.take(name, value) {
@@ -278,7 +276,7 @@ func (e *Entity) fill(document []byte) {
 	}
 }
 
-// reread returns an entity as it will read once it is stored.
+// reread returns an entity as it will be read once it is stored.
 func (e *Entity) reread() (*Entity, error) {
 	document, err := e.encode()
 	if err != nil {
@@ -289,8 +287,8 @@ func (e *Entity) reread() (*Entity, error) {
 	return c, nil
 }
 
-// take sets the struct field with a wire name. It reports false if there is
-// none or the value has another type.
+// take sets the field of the struct that has a name, and is false if there is
+// none or the value is of another kind.
 func (e *Entity) take(name []byte, value jsonvalue.Value) (ok bool) {
 	switch string(name) {
 	case "type", "id":
@@ -354,7 +352,7 @@ func texts(value jsonvalue.Value, to *[]string) bool {
 	return true
 }
 
-// digest returns the hex SHA-256 of a document's canonical form.
+// digest of a document: hex SHA-256 of its canonical form.
 func digest(document []byte) (string, error) {
 	canonical, err := storage.Canonical(document)
 	if err != nil {
@@ -364,13 +362,12 @@ func digest(document []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Digest identifies what the entity says, as a reviewer reads it. It is the hex
-// SHA-256 of storage.Canonical of its document with the body folded: CRLF
-// becomes LF, and blanks at the ends of lines and newlines at the end are
-// dropped, because editors change them. Everything else counts, strings in
-// fields to the byte, so that what was read can be compared with what is
-// decided. It is "" for an entity with a field that has no JSON form, which no
-// stored entity has.
+// Digest names what the entity says, as a reviewer reads it: hex SHA-256 of
+// storage.Canonical of its document, with the body folded: CRLF is LF, and the
+// blanks at the ends of lines and the newlines at the end do not count, because
+// editors change them. All else does, strings in fields to the byte, so that what
+// was read and what is decided can be compared. It is "" for an entity with a
+// field that has no JSON form, which no entity of a store has.
 func (e *Entity) Digest() string {
 	c := *e
 	c.Body = fold(e.Body)
@@ -385,7 +382,7 @@ func (e *Entity) Digest() string {
 	return sum
 }
 
-// fold returns a text without what editors change on their own.
+// fold returns a text without what editors change unasked.
 func fold(text string) string {
 	var b strings.Builder
 	for line := range strings.SplitSeq(text, "\n") {
@@ -395,7 +392,7 @@ func fold(text string) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// same reports whether two entities are equal apart from what the store sets:
+// same reports whether two entities are equal but for what the store stamps:
 // their times, the digests of what they cite, and the form of links.
 func same(a, b *Entity) bool {
 	x, err1 := unstamped(a)

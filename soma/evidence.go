@@ -12,14 +12,14 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Cited is a piece of evidence together with the entity it refers to.
+// Cited is a piece of evidence with what is there of it.
 type Cited struct {
 	Evidence
-	Entity  *Entity // nil if the link dangles or the entity is unreadable
+	Entity  *Entity // nil: there is none, the link dangles, or none that can be read
 	Changed bool    // since it was cited
 }
 
-// Evidence returns an entity and what it cites. The entity may be in any layer.
+// Evidence returns an entity with what it cites, of any layer.
 func (s *Store) Evidence(ctx context.Context, id string) (*Entity, []Cited, error) {
 	e, err := s.Read(ctx, id)
 	if err != nil {
@@ -41,13 +41,13 @@ func (s *Store) Evidence(ctx context.Context, id string) (*Entity, []Cited, erro
 	return e, list, nil
 }
 
-// cite records the digests of what an entity cites, as the actor sees it now,
-// replacing any that the author supplied. What an earlier version of the entity
-// cited keeps its digest, so that later changes show.
+// cite notes the digests of what an entity cites, as it is now and as the actor
+// sees it, in the place of those that the author brought. What an earlier version
+// of the entity cites keeps its digest, so that what has changed since shows.
 func (w *Writer) cite(ctx context.Context, e, before *Entity) error {
 	list, ok := evidenceOf(e)
 	if !ok {
-		return nil // validate reports it where it matters
+		return nil // validate says so, where it is wanted
 	}
 	had := make(map[string]string)
 	if before != nil {
@@ -86,7 +86,7 @@ func (w *Writer) cite(ctx context.Context, e, before *Entity) error {
 	return nil
 }
 
-// ref returns the wikilink to a piece of evidence, or "" if there can be none.
+// ref is the wikilink to a piece of evidence, "" if there can be none.
 func (v Evidence) ref() string {
 	if isType(v.Type) {
 		return wikilinkTo(v.Type + "/" + v.ID)
@@ -94,8 +94,8 @@ func (v Evidence) ref() string {
 	return wikilinkTo(v.ID)
 }
 
-// contradict turns what an entity says it contradicts into wikilinks where
-// possible.
+// contradict makes wikilinks of what an entity says it contradicts. What cannot be
+// one stays as it is.
 func (w *Writer) contradict(ctx context.Context, e *Entity) error {
 	switch v := e.Fields[fieldContradicts].(type) {
 	case string:
@@ -117,7 +117,7 @@ func (w *Writer) contradict(ctx context.Context, e *Entity) error {
 	return nil
 }
 
-// ref returns the wikilink to what a field refers to.
+// ref is the wikilink to what a field refers to.
 func (w *Writer) ref(ctx context.Context, text string) (string, error) {
 	id := unlinked(text)
 	there, err := w.lookup(ctx, id)
@@ -130,13 +130,13 @@ func (w *Writer) ref(ctx context.Context, text string) (string, error) {
 	return cmp.Or(wikilinkTo(id), text), nil
 }
 
-// citationForm begins the digest of a citation. A digest without it is older
-// and covers only the name and the body.
+// citationForm begins the digest of what is cited. Digests without it are of the
+// name and the body alone, and older.
 const citationForm = "v2:"
 
-// citation is a digest of everything an entity says to those who rely on it:
-// its fields, links and body. Archiving it, its decay time and the marks of a
-// promotion do not change it; a rejection or a retirement does.
+// citation is the digest of all that an entity says to who relies on it: its
+// fields, links and body. A move to the archive, the timer of decay and the marks
+// of a promotion do not change it; a rejection does, and a retirement.
 func (e *Entity) citation() string {
 	c := e.Clone()
 	c.Layer, c.SourceWorker = "", ""
@@ -161,11 +161,10 @@ func (s *Store) changedSince(ctx context.Context, citing *Entity, v Evidence, th
 	return !olderCitation(there, sum), nil
 }
 
-// cited returns the digest of what was cited. An older digest covers only the
-// name and the body, so it is replaced by that of a version in the history that
-// matches it: the version when the citing entity was created, the only time
-// when older digests were made, or else the first. If no version matches, the
-// older digest stays.
+// cited returns the digest of what was cited. In the place of an older one, which
+// is blind to all but the name and the body, it is that of what the history has:
+// the version when what cites it was made, for older digests were made then alone,
+// or the first one. Where the history has none with the older digest, that stays.
 func (s *Store) cited(ctx context.Context, citing *Entity, v Evidence) (string, error) {
 	if v.Digest == "" || strings.HasPrefix(v.Digest, citationForm) {
 		return v.Digest, nil
@@ -196,8 +195,8 @@ func (s *Store) cited(ctx context.Context, citing *Entity, v Evidence) (string, 
 }
 
 // olderCitation reports whether an older digest is that of an entity's name and
-// body. A newline at the end of the body now belongs to the file, and used to
-// belong to the body.
+// body. A newline at the end of the body is the file's today, and was the
+// body's.
 func olderCitation(e *Entity, sum string) bool {
 	body := strings.TrimSuffix(e.Body, "\n")
 	for _, body := range []string{e.Body, body, body + "\n"} {

@@ -14,7 +14,7 @@ import (
 
 const tombstonePrefix = "_tombstones/"
 
-// Tombstone is what remains of a forgotten entity: no text.
+// Tombstone is what is left of an entity that was forgotten: no text.
 type Tombstone struct {
 	ID     string `json:"id"`
 	Type   string `json:"type"`
@@ -22,28 +22,28 @@ type Tombstone struct {
 	Actor  string `json:"actor"`
 	At     string `json:"at"`
 	Reason string `json:"reason"`
-	Cause  string `json:"cause,omitempty"` // the id of the forgotten entity it was derived from, if that is why
+	Cause  string `json:"cause,omitempty"` // the id of what it was derived from, if that was to be forgotten
 }
 
-// Forgotten lists what Forget touched.
+// Forgotten is what Forget touched.
 type Forgotten struct {
 	Entities []Tombstone `json:"entities"`
-	Unlinked []string    `json:"unlinked"` // type/id of those that cite other evidence too: the link is removed, the text stays
-	Records  int         `json:"records"`  // deleted records of history, index and links
+	Unlinked []string    `json:"unlinked"` // type/id of those that cited it besides others: the link is gone, the text stays
+	Records  int         `json:"records"`  // of history, index and links that were deleted
 }
 
-// Forget deletes an entity for good, with its history, its entries in the
-// index, and whatever was derived from it alone: entities that cite no other
-// evidence, and canon entries made from those. Only tombstones remain. Links to
-// it are removed from the fields of other entities; a mention in another
-// entity's text stays, because that text is its own.
+// Forget deletes an entity for good, with its history, what the index has of
+// it, and whatever was derived from it alone: entities that cite no other
+// evidence, and the canon entries made of those. Only tombstones are left. Where
+// a link of another entity leads to it, the link goes from its fields; a mention in
+// the text of another stays, for that is the other's text.
 //
-// Only a person may forget, and must give a reason. The texts leave the files
-// of the store with the next [storage.Compact].
+// Only a person may forget, and says why. The texts are gone from the files of
+// the store after [storage.Compact].
 //
-// Each entity is deleted in batches that end with its document, and derived
-// entities go first, so that after a crash another call completes the work.
-// Whatever others derive from it meanwhile is deleted too.
+// Each entity goes in batches that end with its document, those derived from it
+// first, so that after a crash another call completes what was begun. What others
+// make of it meanwhile goes too.
 func (w *Writer) Forget(ctx context.Context, id, reason string) (Forgotten, error) {
 	var out Forgotten
 	if w.actor.Kind != "person" || w.actor.Name == "" {
@@ -73,8 +73,8 @@ func (w *Writer) ForgetAll(ctx context.Context, q Query, reason string) (Forgott
 	return w.ForgetEach(ctx, ids, reason)
 }
 
-// Forgettable returns the type/id of every entity that q selects, quarantined
-// ones included. A Team selects only that team's own entities.
+// Forgettable returns type/id of all entities that q selects, quarantined ones
+// too. A Team selects what is its own, and not what is of no team.
 func (s *Store) Forgettable(ctx context.Context, q Query) (ids []string, err error) {
 	own := func(e *Entity) bool { return q.Team == AllTeams || e.Team == q.Team }
 	for e, err := range s.Query(ctx, q) {
@@ -92,7 +92,7 @@ func (s *Store) Forgettable(ctx context.Context, q Query) (ids []string, err err
 	for _, h := range quarantined {
 		e := h.Entity
 		if e == nil {
-			continue // nothing tells whether it is selected
+			continue // nothing tells whether it is meant
 		}
 		if e.Unratified = false; q.Text == "" && own(e) && q.admits(e) {
 			ids = append(ids, e.Type+"/"+e.ID)
@@ -101,8 +101,8 @@ func (s *Store) Forgettable(ctx context.Context, q Query) (ids []string, err err
 	return ids, nil
 }
 
-// ForgetEach forgets entities one after the other. One that was deleted along
-// with an earlier one is no error.
+// ForgetEach forgets entities one after the other. One that went with another is
+// no error.
 func (w *Writer) ForgetEach(ctx context.Context, ids []string, reason string) (Forgotten, error) {
 	var out Forgotten
 	for _, id := range ids {
@@ -110,7 +110,7 @@ func (w *Writer) ForgetEach(ctx context.Context, ids []string, reason string) (F
 		out.Entities = append(out.Entities, f.Entities...)
 		out.Unlinked = append(out.Unlinked, f.Unlinked...)
 		out.Records += f.Records
-		if err != nil && !errors.Is(err, ErrNotFound) { // deleted with another
+		if err != nil && !errors.Is(err, ErrNotFound) { // it went with another
 			return out, err
 		}
 	}
@@ -129,8 +129,8 @@ func (w *Writer) forget(ctx context.Context, key, cause, reason string, at map[s
 	return err
 }
 
-// forgetOnce makes one attempt. It returns ErrConflict if somebody changes the
-// entity meanwhile, which changes what must be deleted.
+// forgetOnce is forget, unless somebody changes the entity meanwhile, and with it
+// what there is to delete: then it is an ErrConflict.
 func (w *Writer) forgetOnce(ctx context.Context, key, cause, reason string, at map[string]bool, out *Forgotten) error {
 	s := w.s
 	id, kind, err := idOf(key)
@@ -142,7 +142,7 @@ func (w *Writer) forgetOnce(ctx context.Context, key, cause, reason string, at m
 	e, err := s.load(ctx, key)
 	switch {
 	case err == nil:
-		// A search in progress may notice that the index lacks what is still there.
+		// A search that is at work may find that the index lacks what is still there.
 		text := storage.Remove(s.searchScope().Key(search.DocKey(textID(key, e.digest)))).IfAbsent()
 		last, remove = append(last, text), remove.IfVersion(e.version)
 	case errors.Is(err, ErrNotFound):
@@ -154,8 +154,8 @@ func (w *Writer) forgetOnce(ctx context.Context, key, cause, reason string, at m
 	if err != nil {
 		return err
 	}
-	// Write before reading what follows: where readers can see a batch in
-	// progress, e may come from one whose other parts were not there yet.
+	// Writing comes before what follows is read: where a reader may see a batch in
+	// progress, e may have been of one whose other parts were not there yet.
 	if err := s.change(ctx, func(b *batch) error { return b.claim(ctx, id, key) }); err != nil {
 		return err
 	}
@@ -214,8 +214,8 @@ func (w *Writer) forgetOnce(ctx context.Context, key, cause, reason string, at m
 	}
 	out.Entities = append(out.Entities, dead)
 	out.Records += len(doomed) + len(texts)
-	// A search that began earlier may have added a text since they were listed.
-	// From here on none can: adding needs the id.
+	// A search that began before may have brought a text in after they were listed.
+	// From here on none can: who does it needs the id.
 	if texts, err = s.textsOf(ctx, key); err != nil {
 		return err
 	}
@@ -230,9 +230,9 @@ func idOf(key string) (id, kind string, err error) {
 	return e.ID, e.Type, nil
 }
 
-// forgetDerived forgets what was derived only from an id, and removes the links
-// to it from everything else. It returns the keys of the records of all these
-// links; a link made later dangles.
+// forgetDerived forgets what was derived from an id alone, and takes the links
+// to it out of the rest. It returns the keys of the records of all these links:
+// who links to the id later has one that leads nowhere.
 func (w *Writer) forgetDerived(ctx context.Context, id, reason string, at map[string]bool, out *Forgotten) (links []string, err error) {
 	s := w.s
 	var from []string
@@ -258,8 +258,8 @@ func (w *Writer) forgetDerived(ctx context.Context, id, reason string, at map[st
 	return links, nil
 }
 
-// forgetLink forgets an entity that was derived only from an id, or else
-// removes its link to that id.
+// forgetLink forgets an entity that was derived from an id alone, or takes the
+// link to that out of it.
 func (w *Writer) forgetLink(ctx context.Context, key, id, reason string, at map[string]bool, out *Forgotten) error {
 	s := w.s
 	e, err := s.load(ctx, key)
@@ -293,8 +293,8 @@ func (w *Writer) forgetLink(ctx context.Context, key, id, reason string, at map[
 	return err
 }
 
-// derived reports whether an entity was derived only from an id, or from ids
-// that are being forgotten.
+// derived reports whether an entity comes from an id alone, or from ids that
+// are being forgotten.
 func derived(e *Entity, id string, at map[string]bool) bool {
 	if e.Text(FieldOrigin) == id {
 		return true
@@ -319,7 +319,7 @@ func forgetting(id string, at map[string]bool) bool {
 	return false
 }
 
-// without returns an entity with the links to an id removed from its fields.
+// without returns an entity without the links to an id in its fields.
 func without(e *Entity, id string) *Entity {
 	next := e.Clone()
 	next.Related = slices.DeleteFunc(next.Related, func(ref string) bool { return bareID(unlinked(ref)) == id })

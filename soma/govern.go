@@ -28,7 +28,7 @@ const (
 	fieldContradicts  = "contradicts"
 )
 
-// GovernanceError says why a review was refused.
+// GovernanceError says why a review is refused.
 type GovernanceError struct {
 	ID     string
 	Reason string
@@ -36,16 +36,16 @@ type GovernanceError struct {
 
 func (e *GovernanceError) Error() string { return fmt.Sprintf("review %q: %s", e.ID, e.Reason) }
 
-// ChangedError says that an entity is no longer what its reviewer read, so
-// nothing was decided. The reviewer must read it again.
+// ChangedError says that an entity is no longer what its reviewer has read, so
+// that nothing was decided: it is to be read again.
 type ChangedError struct{ ID string }
 
 func (e *ChangedError) Error() string {
 	return fmt.Sprintf("review %q: it changed since it was read: read it again", e.ID)
 }
 
-// proposalStatus returns the review state of an emerging entity, which older
-// vaults keep in the status.
+// proposalStatus returns the state of an emerging entity's review. Older vaults
+// have it in the status.
 func (e *Entity) proposalStatus() string {
 	if s := e.Text(FieldProposalStatus); s != "" {
 		return s
@@ -56,9 +56,8 @@ func (e *Entity) proposalStatus() string {
 	return Pending
 }
 
-// Pending returns the proposals that await a decision: most confident first,
-// the older of equals first, and those without a confidence from 0 to 1 last.
-// It reads only the emerging layer.
+// Pending returns the proposals that wait for a person, the most confident
+// first, of equals the oldest; last what has no confidence from 0 to 1. It reads the emerging layer alone.
 func (s *Store) Pending(ctx context.Context) ([]*Entity, error) {
 	var list []*Entity
 	for e, err := range s.find(ctx, map[string]string{"layer": string(Emerging)}, "", 0) {
@@ -76,7 +75,7 @@ func (s *Store) Pending(ctx context.Context) ([]*Entity, error) {
 func byConfidence(a, b *Entity) int {
 	x, ok := a.Confidence()
 	if !ok {
-		x = -1 // proposals without a confidence come last
+		x = -1 // what says none that is one comes last
 	}
 	y, ok := b.Confidence()
 	if !ok {
@@ -85,7 +84,7 @@ func byConfidence(a, b *Entity) int {
 	return cmp.Or(cmp.Compare(y, x), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// isReviewer returns an error if the actor may not decide about the entity.
+// isReviewer refuses who may not decide about an entity.
 func (w *Writer) isReviewer(id string) error {
 	if w.actor.Kind != "person" || strings.TrimSpace(w.actor.Name) == "" {
 		return &GovernanceError{id, "it wants a person with a name for a reviewer"}
@@ -105,7 +104,7 @@ func (w *Writer) subject(ctx context.Context, id string) (*stored, error) {
 	return w.s.load(ctx, key)
 }
 
-// review changes a pending proposal on behalf of a reviewer.
+// review changes a proposal that waits, in the name of a reviewer.
 func (w *Writer) review(ctx context.Context, id string, f func(b *batch, e *stored) error) error {
 	if err := w.isReviewer(id); err != nil {
 		return err
@@ -122,7 +121,7 @@ func (w *Writer) review(ctx context.Context, id string, f func(b *batch, e *stor
 	})
 }
 
-// asRead returns an error if the entity is no longer what the reviewer read.
+// asRead refuses to decide about what the reviewer has not read as it is.
 func asRead(e *stored, digest string) error {
 	switch digest {
 	case "":
@@ -133,7 +132,7 @@ func asRead(e *stored, digest string) error {
 	return &ChangedError{e.ID}
 }
 
-// waits returns an error unless the entity is a pending proposal.
+// waits refuses what is no proposal, or was decided.
 func waits(id string, e *stored) error {
 	switch {
 	case e.Layer != Emerging:
@@ -144,7 +143,7 @@ func waits(id string, e *stored) error {
 	return nil
 }
 
-// decided returns a copy of a proposal that records a reviewer's decision.
+// decided returns a proposal with the decision of a reviewer.
 func (w *Writer) decided(e *Entity, status, reason string) *Entity {
 	next := e.Clone()
 	if slices.Contains([]string{Pending, Promoted, Rejected}, e.Status) && !slices.Contains(Statuses(e.Type), e.Status) {
@@ -159,17 +158,15 @@ func (w *Writer) decided(e *Entity, status, reason string) *Entity {
 	return next
 }
 
-// Promote creates a canon entry from a proposal, with the id canon-<slug of its
-// name>, and marks the proposal. A policy becomes enforcing. However many
-// callers try at once, only one canon entry is created. The writer's actor is
-// the reviewer.
+// Promote makes a new canon entry of a proposal, with the id canon-<slug of its
+// name>, and marks the proposal. A policy becomes enforcing. However many try at
+// once, there is one canon entry. The writer's actor is the reviewer.
 //
-// digest is the [Entity.Digest] of the proposal as the reviewer read it. If it
-// differs now, nothing is promoted and the error is a [*ChangedError]. The
-// digest covers the whole document of the proposal, including the recorded
-// digests of its evidence, but not the evidence itself: [Store.Evidence] tells
-// which of that has changed since it was cited, before the decision and after
-// it.
+// digest is the [Entity.Digest] of the proposal as the reviewer has read it. If it
+// is another one now, nothing is promoted, and the error is a [*ChangedError]. It
+// covers the whole document of the proposal, with the digests that it has of its
+// evidence, and not the evidence as it is: [Store.Evidence] says what of that
+// changed since it was cited, before the decision and after it.
 func (w *Writer) Promote(ctx context.Context, id, digest, reason string) (canon *Entity, err error) {
 	err = w.review(ctx, id, func(b *batch, e *stored) error {
 		if err := asRead(e, digest); err != nil {
@@ -202,10 +199,10 @@ func (w *Writer) canonOf(ctx context.Context, e *stored) (*Entity, error) {
 	canon.set(FieldRatifiedBy, w.actor.Name)
 	canon.set(FieldRatifiedAt, formatTime(w.s.now()))
 	canon.set(FieldOrigin, e.ID)
-	return canon, w.cite(ctx, canon, e.Entity) // citations in a file have no digests yet
+	return canon, w.cite(ctx, canon, e.Entity) // what a file cites has no digests yet
 }
 
-// promote plans the promotion of a proposal to a canon entry.
+// promote plans that a proposal becomes a canon entry.
 func (w *Writer) promote(ctx context.Context, b *batch, e *stored, canon *Entity, reason string) error {
 	if err := cmp.Or(canon.validate(), unmarked(canon)); err != nil {
 		return err
@@ -219,8 +216,8 @@ func (w *Writer) promote(ctx context.Context, b *batch, e *stored, canon *Entity
 	return b.decide(ctx, w.actor, canon.Key(), judged(canon), OpPromote, reason)
 }
 
-// freeID returns a free id for canon of a type, one that has no decisions
-// either: canon-<slug>, numbered if necessary.
+// freeID returns an id for canon of a type that is not taken, and that no decision
+// is about: canon-<slug>, with a number if others have that.
 func (s *Store) freeID(ctx context.Context, kind, slug string) (string, error) {
 	slug = norm.NFC.String(slug)
 	id := canonMark + slug
@@ -238,7 +235,7 @@ func (s *Store) freeID(ctx context.Context, kind, slug string) (string, error) {
 	}
 }
 
-// isDecided reports whether the entry of a key has decisions.
+// isDecided reports whether there are decisions about the entry of a key.
 func (s *Store) isDecided(ctx context.Context, key string) (bool, error) {
 	for _, err := range s.db.List(ctx, GovernancePrefix+key+"/") {
 		return true, err
@@ -250,8 +247,7 @@ func (s *Store) isDecided(ctx context.Context, key string) (bool, error) {
 	return true, err
 }
 
-// Reject marks a proposal as rejected: it stays in its layer and does not
-// decay.
+// Reject marks a proposal as rejected: it stays where it is and does not decay.
 func (w *Writer) Reject(ctx context.Context, id, reason string) error {
 	if strings.TrimSpace(reason) == "" {
 		return fmt.Errorf("reject: %w", &GovernanceError{id, "it wants a reason"})
@@ -265,8 +261,8 @@ func (w *Writer) Reject(ctx context.Context, id, reason string) error {
 	return nil
 }
 
-// govern plans decisions about canon on behalf of a reviewer; id names the
-// first entity they are about.
+// govern plans decisions about canon, in the name of a reviewer; id is of the
+// entity that they are about first.
 func (w *Writer) govern(ctx context.Context, id, reason string, f func(b *batch) error) error {
 	if err := w.isReviewer(id); err != nil {
 		return err
@@ -277,8 +273,8 @@ func (w *Writer) govern(ctx context.Context, id, reason string, f func(b *batch)
 	return w.s.change(ctx, f)
 }
 
-// subjectOfCanon returns how the canon entry that a decision is about stands,
-// and its document, or nil if none can be read.
+// subjectOfCanon returns how a canon entry stands that a decision is about, and
+// its document; nil if there is none that can be read.
 func (w *Writer) subjectOfCanon(ctx context.Context, id string) (*entry, *stored, error) {
 	l, err := w.s.ledger(ctx, "")
 	if err != nil {
@@ -312,7 +308,7 @@ func (w *Writer) subjectOfCanon(ctx context.Context, id string) (*entry, *stored
 	return nil, nil, err
 }
 
-// holding returns a canon entry that is in force.
+// holding returns a canon entry that holds.
 func (w *Writer) holding(ctx context.Context, id string) (*stored, error) {
 	x, e, err := w.subjectOfCanon(ctx, id)
 	switch {
@@ -326,13 +322,13 @@ func (w *Writer) holding(ctx context.Context, id string) (*stored, error) {
 	return e, nil
 }
 
-// refuse says that a withheld entry must be ratified or retired before anything
-// else is decided about it.
+// refuse says that nothing is decided about what is withheld but to ratify it,
+// or to retire it.
 func (h *Withheld) refuse(id string) error {
 	return &GovernanceError{id, "it is withheld: " + h.Reason + ": " + h.Repair}
 }
 
-// decree plans a new state of a canon entry and the record of the decision.
+// decree plans a new state of a canon entry, and the record of that decision.
 func (w *Writer) decree(ctx context.Context, b *batch, old *stored, e *Entity, op, reason, by string) error {
 	e.Unratified = false
 	if err := b.put(ctx, old, e, op, w.actor, reason); err != nil {
@@ -343,7 +339,7 @@ func (w *Writer) decree(ctx context.Context, b *batch, old *stored, e *Entity, o
 	return b.decide(ctx, w.actor, e.Key(), d, op, reason)
 }
 
-// retiredStatus returns the status of retired canon of a type.
+// retiredStatus is that of canon that no longer holds, by type.
 func retiredStatus(kind string) string {
 	for _, status := range []string{"superseded", "deprecated", "resolved", "invalidated"} {
 		if slices.Contains(Statuses(kind), status) {
@@ -353,10 +349,10 @@ func retiredStatus(kind string) string {
 	return ""
 }
 
-// Supersede replaces a canon entry, which is kept but no longer served, by
-// another entry, which it returns. A pending proposal is promoted in the same
-// batch. digest is the [Entity.Digest] of newID as the reviewer read it, as in
-// [Writer.Promote].
+// Supersede says that an entry holds in the place of a canon entry, which is
+// kept and no longer served, and returns it. A proposal that waits is promoted
+// by that, in the same batch. digest is that of the entry newID as the reviewer has
+// read it, as for [Writer.Promote].
 func (w *Writer) Supersede(ctx context.Context, oldID, newID, digest, reason string) (canon *Entity, err error) {
 	err = w.govern(ctx, oldID, reason, func(b *batch) error {
 		old, err := w.holding(ctx, oldID)
@@ -396,7 +392,7 @@ func (w *Writer) Supersede(ctx context.Context, oldID, newID, digest, reason str
 	return canon, nil
 }
 
-// supersede notes in an entity that it replaces another.
+// supersede notes in an entity that it is in the place of another.
 func (e *Entity) supersede(id string) {
 	all := []any{}
 	for _, ref := range append(e.refs(fieldSupersedes), id) {
@@ -405,9 +401,9 @@ func (e *Entity) supersede(id string) {
 	e.set(fieldSupersedes, all)
 }
 
-// Retire puts a canon entry out of force. It settles contradictory decisions,
-// and also applies to an entry whose document is missing or unreadable; the
-// document then stays as it is.
+// Retire says that a canon entry no longer holds. It is a decision where others
+// contradict each other, and about an entry whose document is gone or cannot be
+// read: then the document stays as it is.
 func (w *Writer) Retire(ctx context.Context, id, reason string) error {
 	err := w.govern(ctx, id, reason, func(b *batch) error {
 		x, e, err := w.subjectOfCanon(ctx, id)
@@ -436,7 +432,7 @@ func (w *Writer) Retire(ctx context.Context, id, reason string) error {
 
 const fieldRetiredAt = "retired_at"
 
-// retired returns a retired copy of an entity.
+// retired returns an entity that no longer holds.
 func (w *Writer) retired(e *Entity) *Entity {
 	e = e.Clone()
 	if status := retiredStatus(e.Type); status != "" {
@@ -449,7 +445,7 @@ func (w *Writer) retired(e *Entity) *Entity {
 // holds reports whether a canon entity is in force.
 func holds(e *Entity) bool { return e.Layer == Canon && e.Text(fieldRetiredAt) == "" }
 
-// unmarked returns an error if a text has unresolved merge conflicts.
+// unmarked refuses a text that nobody has brought together after a merge.
 func unmarked(e *Entity) error {
 	if e.conflicted() {
 		return &GovernanceError{e.ID, "it has the marks of a merge conflict: edit the document first"}
@@ -457,8 +453,8 @@ func unmarked(e *Entity) error {
 	return nil
 }
 
-// Ratify puts a withheld canon document in force as it is, on behalf of the
-// reviewer. It refuses a text that contains merge conflict markers.
+// Ratify takes a canon document that is withheld as it is, in the name of the
+// reviewer. It refuses a text with the marks of a merge conflict.
 func (w *Writer) Ratify(ctx context.Context, id, reason string) error {
 	err := w.govern(ctx, id, reason, func(b *batch) error {
 		x, old, err := w.subjectOfCanon(ctx, id)
@@ -495,9 +491,9 @@ func (w *Writer) Ratify(ctx context.Context, id, reason string) error {
 	return nil
 }
 
-// Conflicts returns the canon entries in force that contradict a proposal:
-// those that the proposal names, those that an open contradiction links to
-// along with it, and those that say they contradict it.
+// Conflicts returns the canon entries in force that contradict a proposal: those
+// that it, or an open contradiction that links to both, names, and those that
+// say they contradict it.
 func (s *Store) Conflicts(ctx context.Context, id string) ([]*Entity, error) {
 	e, err := s.Read(ctx, id)
 	if err != nil {
@@ -538,8 +534,8 @@ func (s *Store) Conflicts(ctx context.Context, id string) ([]*Entity, error) {
 	return list, nil
 }
 
-// contradicted returns the ids that an entity says it contradicts, in the field
-// contradicts or by relations of that type.
+// contradicted returns the ids that an entity says it contradicts: in the field
+// contradicts, or by relations of that type.
 func contradicted(e *Entity) []string {
 	var list []string
 	for _, l := range e.Links() {

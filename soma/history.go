@@ -12,7 +12,7 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Version is an entry in an entity's history: who made which change, and when.
+// Version is an entry of an entity's history: who made what of it, and when.
 type Version struct {
 	N      int       `json:"n"` // from 1
 	Op     string    `json:"op"`
@@ -20,11 +20,11 @@ type Version struct {
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason,omitempty"`
 	Digest string    `json:"digest,omitempty"` // of the document; empty if it was removed
-	Entity *Entity   `json:"-"`                // as it was then; nil if removed
+	Entity *Entity   `json:"-"`                // as it was then; nil if it was removed
 }
 
-// says reports whether an entity says the same now as then, apart from what
-// editors change.
+// says reports whether an entity was then what it is, but for what editors
+// change unasked.
 func (v *Version) says(e *Entity) bool { return v.Entity != nil && v.Entity.Digest() == e.Digest() }
 
 // The operations of a Version.
@@ -33,7 +33,7 @@ const (
 	OpUpdate    = "update"
 	OpRemove    = "remove"
 	OpRelate    = "relate"
-	OpEdit      = "edit" // by hand, bypassing the store; At is when it was noticed
+	OpEdit      = "edit" // by hand, past the store; At is when it was seen
 	OpPromote   = "promote"
 	OpReject    = "reject"
 	OpSupersede = "supersede"
@@ -113,9 +113,9 @@ func decodeVersion(key, n string, value []byte) (Version, error) {
 	return v, nil
 }
 
-// History yields the versions of the entity with this id or type/id, oldest
-// first, even if it was removed. An edit by hand appears once [Writer.Sync] or
-// a change to the entity has noticed it.
+// History yields the versions of an entity by its id or type/id, oldest first,
+// also of one that was removed. An edit by hand is there once [Writer.Sync] or a
+// change of the entity has seen it.
 func (s *Store) History(ctx context.Context, id string) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		key, err := s.pastKey(ctx, id)
@@ -131,7 +131,7 @@ func (s *Store) History(ctx context.Context, id string) iter.Seq2[Version, error
 	}
 }
 
-// pastKey is keyOf including removed entities.
+// pastKey is keyOf that also knows what was removed.
 func (s *Store) pastKey(ctx context.Context, id string) (string, error) {
 	key, err := s.keyOf(ctx, id)
 	if !errors.Is(err, ErrNotFound) {
@@ -151,8 +151,8 @@ type View struct {
 	at time.Time
 }
 
-// AsOf returns the store as it was at a time, read from the history. It does
-// not include what was forgotten.
+// AsOf returns the store as it was at a time, read from the history. What was
+// forgotten is not in it.
 func (s *Store) AsOf(at time.Time) *View { return &View{s, at} }
 
 // Read returns the entity as it was, or an error that is [ErrNotFound].
@@ -168,8 +168,8 @@ func (v *View) Read(ctx context.Context, id string) (*Entity, error) {
 	return e, err
 }
 
-// read returns nil if there was no such entity. Canon that was not ratified at
-// the time is marked.
+// read returns nil if there was nothing. Canon that was not ratified then is
+// marked.
 func (v *View) read(ctx context.Context, key string) (*Entity, error) {
 	var found *Entity
 	for version, err := range v.s.versions(ctx, key, &storage.ScanOptions{Reverse: true}) {
@@ -184,8 +184,8 @@ func (v *View) read(ctx context.Context, key string) (*Entity, error) {
 				return found, nil
 			}
 		}
-		// Canon is ratified by its last decision or creation, unless an edit by hand
-		// followed.
+		// Canon is ratified by the last decision or creation, unless an edit by
+		// hand came after it.
 		switch version.Op {
 		case OpEdit:
 			found.Unratified = true
@@ -197,7 +197,7 @@ func (v *View) read(ctx context.Context, key string) (*Entity, error) {
 	return found, nil
 }
 
-// Query yields, by key, the entities that q selects, as they were. It reads the
+// Query yields the entities as they were that q selects, by key. It reads the
 // whole history; q.Text must be empty.
 func (v *View) Query(ctx context.Context, q Query) iter.Seq2[*Entity, error] {
 	return q.page(func(yield func(*Entity, error) bool) {
@@ -217,7 +217,7 @@ func (v *View) Query(ctx context.Context, q Query) iter.Seq2[*Entity, error] {
 	})
 }
 
-// pastKeys yields the keys that have a history, seeking from each to the next.
+// pastKeys yields the keys that have a history, skipping from one to the next.
 func (s *Store) pastKeys(ctx context.Context, kind string) iter.Seq2[string, error] {
 	prefix := historyPrefix
 	if kind != "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Layer is one of the four layers.
+// Layer is one of the four.
 type Layer string
 
 // The layers, from what happened to what holds.
@@ -18,13 +18,13 @@ const (
 	Canon    Layer = "canon"
 )
 
-// Layers lists all layers.
+// Layers are all of them.
 var Layers = []Layer{Archive, Working, Emerging, Canon}
 
-// AgentWorker is the worker name under which an agent's own tools write.
+// AgentWorker is the worker that an agent's own tools write as.
 const AgentWorker = "agent"
 
-// writes has the layers in which each worker may create.
+// writes says which layers a worker may create in.
 var writes = map[string][]Layer{
 	"harvester":     {Archive},
 	"reconciler":    {Archive},
@@ -34,18 +34,18 @@ var writes = map[string][]Layer{
 	"governance":    {Canon},
 	"policy-bridge": nil,
 	decay.Name:      nil,                // it moves what is due to the archive, see Writer.ProcessDecay
-	AgentWorker:     {Archive, Working}, // working entities of its own team only
+	AgentWorker:     {Archive, Working}, // working of its own team
 }
 
 // CanWrite reports whether a worker may create and change entities of a layer.
-// It is false for an unknown worker or layer.
+// An unknown worker or layer may not.
 func CanWrite(worker string, layer Layer) bool { return slices.Contains(writes[worker], layer) }
 
-// PermissionError says that an actor may not do what was asked.
+// PermissionError says that somebody may not do what was asked.
 type PermissionError struct {
 	Worker string // or "person"
 	Layer  Layer
-	Field  string // the field that may not be set, if there is one
+	Field  string // that is not its to set, if it is about one
 	Reason string // if it is not the table of layers and workers
 }
 
@@ -75,7 +75,7 @@ func Agent(name, team string) Actor { return Actor{Kind: "agent", Name: name, Te
 // String returns "worker:harvester", "person:anna" or "agent:planner".
 func (a Actor) String() string { return a.Kind + ":" + a.Name }
 
-// worker returns the actor's row in the permission table.
+// worker is the actor's row in the table of permissions.
 func (a Actor) worker() string {
 	switch a.Kind {
 	case "worker":
@@ -86,9 +86,8 @@ func (a Actor) worker() string {
 	return a.Kind
 }
 
-// permit returns an error if an actor may not write an entity of a layer and a
-// team. A person may write everywhere except in canon, which changes only by
-// decisions.
+// permit reports whether an actor may write an entity of a layer and a team: a
+// person everywhere but in canon, which changes by decisions alone.
 func (a Actor) permit(layer Layer, team string) error {
 	refused := &PermissionError{Worker: a.worker(), Layer: layer}
 	switch {
@@ -114,9 +113,9 @@ func (a Actor) permit(layer Layer, team string) error {
 	return refused
 }
 
-// may returns an error if an actor may not apply an operation to an entity.
-// Only the decay worker decays entities, in every layer that decays; a decided
-// proposal stays as it was decided.
+// may reports whether an actor may change an entity by an operation. Decay is
+// the work of one worker, in all layers that decay; a proposal that was decided
+// stays as it was decided.
 func (a Actor) may(op string, e *Entity) error {
 	switch {
 	case op == OpDecay:
@@ -133,7 +132,7 @@ func (a Actor) may(op string, e *Entity) error {
 	return nil
 }
 
-// mayDecay returns an error if an actor may not archive what is due.
+// mayDecay reports whether an actor may move what is due.
 func (a Actor) mayDecay() error {
 	if a == decay || a.Kind == "person" && a.Name != "" {
 		return nil
@@ -141,7 +140,7 @@ func (a Actor) mayDecay() error {
 	return &PermissionError{Worker: a.worker(), Layer: Archive, Reason: "what is due is moved by the worker decay, or a person"}
 }
 
-// moves returns an error for a change of team that the actor may not make.
+// moves refuses a change of the team that is not the actor's to make.
 func (a Actor) moves(before, after *Entity) error {
 	switch {
 	case before.Team == after.Team:
@@ -159,8 +158,8 @@ var (
 	decay      = Worker("decay")
 )
 
-// ValidateLayerFields returns a [*FieldError] if an entity lacks a field that
-// its layer requires, or has one that its layer forbids.
+// ValidateLayerFields reports whether an entity has the fields that its layer
+// requires, and none that it forbids. The error is a [*FieldError].
 func ValidateLayerFields(e *Entity) error {
 	if e.SourceWorker == "" {
 		return fault("source_worker", "it is missing")
@@ -207,7 +206,7 @@ func ValidateLayerFields(e *Entity) error {
 	return nil
 }
 
-// validate returns an error if an entity must not be stored.
+// validate reports whether an entity may be stored.
 func (e *Entity) validate() error {
 	switch {
 	case !isType(e.Type):

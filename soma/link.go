@@ -16,7 +16,7 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Link leads from one entity to another.
+// Link leads from an entity to another.
 type Link struct {
 	From       string         `json:"from"`                 // id
 	To         string         `json:"to"`                   // id
@@ -25,19 +25,19 @@ type Link struct {
 }
 
 // Evidence is an element of the field evidence_links: what a proposal cites. A
-// person may write only the id.
+// person may write the id alone.
 type Evidence struct {
 	ID     string `json:"id"`
 	Type   string `json:"type,omitempty"`
-	Digest string `json:"digest,omitempty"` // of what it said when it was cited; set by the store
+	Digest string `json:"digest,omitempty"` // of what it said when it was cited; the store sets it
 }
 
-// The types of links that Relate does not make.
+// The types of links that are not of Relate.
 const (
 	LinkRelated    = "related"
 	LinkEvidence   = "evidence"
 	LinkMentions   = "mentions" // a wikilink
-	LinkOrigin     = "origin"   // from canon to its proposal
+	LinkOrigin     = "origin"   // of canon, to its proposal
 	LinkSupersedes = "supersedes"
 )
 
@@ -49,10 +49,10 @@ const (
 	idPrefix        = "_ids/"
 )
 
-// evidenceOf reads the field evidence_links and reports whether it is valid.
-// Its elements are wikilinks, so that Obsidian follows them, and their digests
-// are in the field evidence_digests by id. Plain ids and objects with an id are
-// accepted too: authors and older programs write them.
+// evidenceOf reads the field evidence_links; false says that it is none. Its elements
+// are wikilinks, so that Obsidian follows them, and their digests stand in the field
+// evidence_digests by id. Ids and objects with an id are read as well: authors and
+// older programs write them.
 func evidenceOf(e *Entity) ([]Evidence, bool) {
 	var list []any
 	switch v := e.Fields[FieldEvidence].(type) {
@@ -99,7 +99,7 @@ func (e *Entity) Evidence() []Evidence {
 	return list
 }
 
-// bareID strips the type from type/id.
+// bareID takes the type from type/id.
 func bareID(ref string) string {
 	if kind, id, ok := strings.Cut(ref, "/"); ok && isType(kind) {
 		return id
@@ -107,16 +107,16 @@ func bareID(ref string) string {
 	return ref
 }
 
-// reference is a link as the entity has it.
+// reference is a link as an entity has it.
 type reference struct {
 	Link
-	target  string // as written
-	mention bool   // whether it is a wikilink in the body
+	target  string // as it is written
+	mention bool   // a wikilink in the body
 }
 
-// Links returns the entity's links to others, each pair of target and type
-// once, with ids as written. [Store.Links] resolves wikilinks in the body that
-// are not [[type/id]].
+// Links returns the links of an entity to others, each pair of target and type
+// once, with the ids as they are written. [Store.Links] finds what wikilinks
+// in the body mean that are not [[type/id]].
 func (e *Entity) Links() []Link {
 	var list []Link
 	for _, r := range e.references() {
@@ -130,7 +130,7 @@ func (e *Entity) references() []reference {
 	had := make(map[[2]string]bool)
 	add := func(target, kind string, properties map[string]any) {
 		to := bareID(target)
-		if kind == LinkMentions && to == target { // not a type/id
+		if kind == LinkMentions && to == target { // no type/id
 			to = path.Base(target)
 		}
 		to = norm.NFC.String(to)
@@ -168,7 +168,7 @@ func (e *Entity) references() []reference {
 	return list
 }
 
-// refs returns a field that is a list of ids or a single id.
+// refs returns a field that is a list of ids, or one id.
 func (e *Entity) refs(field string) []string {
 	if ref := e.Text(field); ref != "" {
 		return []string{unlinked(ref)}
@@ -183,8 +183,8 @@ func (e *Entity) refs(field string) []string {
 	return list
 }
 
-// linkKey returns the key of a link's record. Names are compared without regard
-// to case, so the key has them folded; older programs did not fold them.
+// linkKey is the key of the record of a link. Names are compared in any case, so it
+// has them folded; older programs wrote them as they are.
 func linkKey(to, from string) string {
 	return linkPrefix + storage.EscapeSegment(foldName(to)) + "/" + storage.EscapeSegment(from)
 }
@@ -193,8 +193,8 @@ func olderLinkKey(to, from string) string {
 	return linkPrefix + storage.EscapeSegment(to) + "/" + storage.EscapeSegment(from)
 }
 
-// linkKeys returns the keys of the records of an entity's links, each with
-// whether older programs recognized the link; e may be nil.
+// linkKeys are the keys of the records of an entity's links, and whether older
+// programs knew the link; nil has none.
 func linkKeys(e *Entity) map[string]bool {
 	set := make(map[string]bool)
 	if e == nil {
@@ -211,7 +211,7 @@ func linkKeys(e *Entity) map[string]bool {
 	return set
 }
 
-// staleKeys returns the keys of all records that an entity's links may have.
+// staleKeys are the keys of the records that there may be of an entity's links.
 func staleKeys(e *Entity) map[string]bool {
 	set := linkKeys(e)
 	if e != nil {
@@ -222,7 +222,7 @@ func staleKeys(e *Entity) map[string]bool {
 	return set
 }
 
-// targets returns the ids that an entity links to, as written.
+// targets are the ids that an entity links to, as they are written.
 func targets(e *Entity) map[string]bool {
 	set := make(map[string]bool)
 	for _, l := range e.Links() {
@@ -233,14 +233,14 @@ func targets(e *Entity) map[string]bool {
 	return set
 }
 
-// relink returns the operations that turn the link records of one version of an
-// entity into those of another.
+// relink returns the operations that make the link records of an entity those of
+// another version of it.
 func relink(before, after *Entity) []storage.Op {
 	had, has := linkKeys(before), linkKeys(after)
 	var ops []storage.Op
 	for _, key := range slices.Sorted(maps.Keys(has)) {
-		// A link that an older program did not recognize has no record, even if it
-		// was there before.
+		// What an older program did not take for a link has no record, though it was
+		// there before.
 		if _, ok := had[key]; !ok || !has[key] {
 			ops = append(ops, storage.Put(key, nil))
 		}
@@ -254,8 +254,8 @@ func relink(before, after *Entity) []storage.Op {
 	return ops
 }
 
-// relinkMissing plans the records of links that an older program did not
-// recognize.
+// relinkMissing plans the records of links that an older program did not take for
+// such.
 func (b *batch) relinkMissing(ctx context.Context, e *Entity) error {
 	for key, known := range linkKeys(e) {
 		if known {
@@ -270,8 +270,8 @@ func (b *batch) relinkMissing(ctx context.Context, e *Entity) error {
 	return nil
 }
 
-// FindLinked yields the entities linking to an id, whether or not it exists,
-// that team may see; [AllTeams] sees all.
+// FindLinked yields the entities that link to an id, whether that is there or
+// not, that team may see; [AllTeams] sees all.
 func (s *Store) FindLinked(ctx context.Context, id, team string) iter.Seq2[*Entity, error] {
 	return func(yield func(*Entity, error) bool) {
 		for e, err := range s.linking(ctx, id) {
@@ -285,8 +285,8 @@ func (s *Store) FindLinked(ctx context.Context, id, team string) iter.Seq2[*Enti
 	}
 }
 
-// linking yields the readable entities that link to an id or type/id. It ends
-// at the first error.
+// linking yields the entities that link to an id, or type/id, and can be read. After
+// an error it ends.
 func (s *Store) linking(ctx context.Context, id string) iter.Seq2[*Entity, error] {
 	return func(yield func(*Entity, error) bool) {
 		n := &linker{s: s}
@@ -311,7 +311,7 @@ func (s *Store) linking(ctx context.Context, id string) iter.Seq2[*Entity, error
 					continue
 				}
 			}
-			if errors.Is(err, ErrNotFound) || errors.Is(err, storage.ErrCorrupt) { // Quarantined lists the corrupt ones
+			if errors.Is(err, ErrNotFound) || errors.Is(err, storage.ErrCorrupt) { // Quarantined lists the latter
 				continue
 			}
 			if !yield(e, err) || err != nil {
@@ -321,7 +321,7 @@ func (s *Store) linking(ctx context.Context, id string) iter.Seq2[*Entity, error
 	}
 }
 
-// linkedFrom yields the ids that link to an id according to the link records.
+// linkedFrom yields the ids of those that link to an id, as the records say.
 func (s *Store) linkedFrom(ctx context.Context, to string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		had := make(map[string]bool)
@@ -345,17 +345,16 @@ func (s *Store) linkedFrom(ctx context.Context, to string) iter.Seq2[string, err
 	}
 }
 
-// Neighbor is an entity reached by following links.
+// Neighbor is an entity that a walk along links has reached.
 type Neighbor struct {
 	Entity *Entity
-	Depth  int    // 1 for an entity linked with the first
-	Via    []Link // the path from the first entity, each link in its own direction
+	Depth  int    // 1 for a link of the first
+	Via    []Link // from the first to it, each in its own direction
 }
 
-// Neighbors follows links from an entity in both directions, nearest first, up
-// to a depth, through entities that team may see; [AllTeams] sees all. types
-// limits the types of links that are followed; none means all. It stops after
-// 10,000 entities.
+// Neighbors walks the links from an entity in both directions, nearest first, to
+// a depth, by way of what team may see; [AllTeams] sees all. types are those of
+// links to follow; none means all. It stops after 10,000 entities.
 func (s *Store) Neighbors(ctx context.Context, id, team string, depth int, types ...string) ([]Neighbor, error) {
 	first, err := s.Read(ctx, id)
 	if err != nil {
@@ -415,7 +414,7 @@ func (s *Store) Neighbors(ctx context.Context, id, team string, depth int, types
 	return out, nil
 }
 
-// around returns the links from and to an entity. self is its name.
+// around returns the links of an entity and those to it. self is its name.
 func (n *linker) around(ctx context.Context, e *Entity, self string) ([]Link, error) {
 	links, err := n.links(ctx, e)
 	if err != nil {
@@ -438,7 +437,7 @@ func (n *linker) around(ctx context.Context, e *Entity, self string) ([]Link, er
 	return links, nil
 }
 
-// Dangling is a link whose target does not exist.
+// Dangling is a link to what is not there.
 type Dangling struct {
 	Entity  string `json:"entity"` // type/id
 	Layer   Layer  `json:"layer"`
@@ -446,8 +445,8 @@ type Dangling struct {
 	Type    string `json:"type"`    // of the link
 }
 
-// CheckDanglingReferences lists the dangling links of emerging and canon
-// entities.
+// CheckDanglingReferences lists the links of emerging and canon entities that
+// lead nowhere.
 func (s *Store) CheckDanglingReferences(ctx context.Context) ([]Dangling, error) {
 	var out []Dangling
 	n := &linker{s: s}

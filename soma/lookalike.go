@@ -12,15 +12,14 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// The NFC and NFD forms of an id are the same id: ids are stored in NFC and
-// found by either form. Ids that look alike but differ are kept apart and
-// reported. An id may be in any script; one that can be mistaken for another
-// may not go unnoticed.
+// NFC and NFD forms of an id are one: ids are made in NFC, and found in either
+// form. What looks alike and is not the same is told apart, and reported: ids of
+// other scripts are as good as any, but one that is read as another's is not.
 
-// canonMark begins the ids of canon entries.
+// canonMark begins the ids of canon.
 const canonMark = "canon-"
 
-// spellings returns the forms in which the store may have an id, the one
+// spellings are the forms in which the store may have an id, that which is
 // written today first.
 func spellings(id string) []string {
 	if isASCII(id) {
@@ -44,14 +43,14 @@ func isASCII(text string) bool {
 	return true
 }
 
-// LookAlike is an entity whose id can be mistaken for another's.
+// LookAlike is an entity whose id may be taken for another.
 type LookAlike struct {
 	Key    string `json:"key"`
-	Reason string `json:"reason"` // with code points, for what is invisible
+	Reason string `json:"reason"` // with code points, for what cannot be seen
 }
 
-// LookAlikes lists, by key, the entities whose ids [Doubtful] reports or that
-// look like another id. It reads only the keys of documents.
+// LookAlikes lists the entities whose ids have what [Doubtful] reports, or look as the
+// id of another does, by key. It reads the keys of all documents and nothing else.
 func (s *Store) LookAlikes(ctx context.Context) ([]LookAlike, error) {
 	var list []LookAlike
 	first := make(map[string]string) // by skeleton
@@ -69,7 +68,7 @@ func (s *Store) LookAlikes(ctx context.Context) ([]LookAlike, error) {
 		if reason := Doubtful(id); reason != "" {
 			list = append(list, LookAlike{key, reason})
 		}
-		look := skeleton(strings.TrimPrefix(id, canonMark)) // as a promoted proposal will be called
+		look := skeleton(strings.TrimPrefix(id, canonMark)) // what a proposal will be called
 		other, ok := first[look]
 		if !ok {
 			first[look] = key
@@ -78,7 +77,7 @@ func (s *Store) LookAlikes(ctx context.Context) ([]LookAlike, error) {
 		was, _, _ := idOf(other)
 		a, b := strings.TrimPrefix(was, canonMark), strings.TrimPrefix(id, canonMark)
 		switch {
-		case a == b: // a proposal and its canon entry, or one id in two types
+		case a == b: // a proposal and its canon, or an id in two types
 		case norm.NFC.String(a) == norm.NFC.String(b):
 			list = append(list, LookAlike{key, "its id is that of " + other + " in other code points: " + foreign(a, b)})
 		default:
@@ -101,7 +100,7 @@ func foreign(a, b string) string {
 	return strings.Join(differ, ", ")
 }
 
-// scripts are the scripts whose letters resemble each other.
+// scripts are those with letters that look like another's of them.
 var scripts = []struct {
 	name  string
 	table *unicode.RangeTable
@@ -109,12 +108,12 @@ var scripts = []struct {
 	{"Latin", unicode.Latin}, {"Cyrillic", unicode.Cyrillic}, {"Greek", unicode.Greek}, {"Armenian", unicode.Armenian}, {"Cherokee", unicode.Cherokee},
 }
 
-// Doubtful returns why a name can be mistaken for another, or "" if it sees no
-// reason: a word mixes letters of Latin, Cyrillic, Greek, Armenian and
-// Cherokee, or the name has an invisible character. Words in different scripts
-// are fine, and so is a name entirely in one script that looks like one in
-// another; [Store.LookAlikes] reports it if both exist. Neither notices l for
-// 1, O for 0, or rn for m.
+// Doubtful returns why a name may be read as another one, "" if nothing is seen: a word
+// has letters of two of the scripts Latin, Cyrillic, Greek, Armenian and Cherokee, or
+// the name has a character that does not show. Words of different scripts beside each
+// other are no doubt, and neither is a name that is of one script and looks like
+// one of another; [Store.LookAlikes] sees that where both are there. Neither sees
+// l for 1, O for 0, or rn for m.
 func Doubtful(name string) string {
 	word, at := "", rune(0)
 	for _, r := range name {
@@ -130,7 +129,7 @@ func Doubtful(name string) string {
 				continue
 			}
 			if word != "" && word != s.name {
-				if s.name == "Latin" { // name the other script, the stranger
+				if s.name == "Latin" { // name the one that is the stranger
 					return fmt.Sprintf("has the %s letter U+%04X in a word with Latin ones", word, at)
 				}
 				return fmt.Sprintf("has the %s letter U+%04X in a word with %s ones", s.name, r, word)
@@ -141,11 +140,10 @@ func Doubtful(name string) string {
 	return ""
 }
 
-// skeleton returns what a name looks like: compatibility forms are normalized,
-// and Cyrillic, Greek and Armenian letters become the Latin ones that most
-// fonts draw the same. It covers the part of Unicode's confusables (UTS 39)
-// that is used to deceive; the whole table, 6,000 pairs, mostly symbols, is not
-// worth its size.
+// skeleton is what a name looks like: compatible forms in one, and letters of Cyrillic,
+// Greek and Armenian as the Latin ones that most fonts draw the same. It is the part
+// of Unicode's confusables (UTS 39) with letters that are used to deceive; all of
+// them, 6,000 pairs of which most are symbols, are not worth their size.
 func skeleton(name string) string {
 	if isASCII(name) {
 		return name

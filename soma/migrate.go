@@ -10,16 +10,16 @@ import (
 // Migrated is what a migration did.
 type Migrated struct {
 	Migrated  int      `json:"migrated"`
-	Skipped   int      `json:"skipped"`   // already up to date
+	Skipped   int      `json:"skipped"`   // are as they should be
 	Converted int      `json:"converted"` // records of decisions
 	Warnings  []string `json:"warnings"`  // type/id: why it was left alone
 }
 
-// MigrateToLayers brings a store from before the layers up to date. Entities
-// without a layer are archived with the source worker migration; proposals that
-// keep their review state in status get it in proposal_status; canon ratified
-// before there were decision records gets one. Nothing else changes, and a
-// second call changes nothing.
+// MigrateToLayers brings a store from before the layers up to date: entities
+// without a layer become archive with the source worker migration, and proposals
+// that have the state of their review in status get it in proposal_status. Nothing
+// else of them changes. What people have ratified before there were records of
+// decisions gets one. A second call changes nothing.
 func (s *Store) MigrateToLayers(ctx context.Context) (Migrated, error) {
 	var out Migrated
 	r := s.reader()

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Reserved returns what alone may set a field: "a review", "decay" or "the
-// store"; it is "" for a field that anyone who may write the entity may set. No
-// entity is created with a reserved field, and no update changes or removes
-// one, except that whoever creates an entity sets when it first decays, and may
-// mark a proposal as pending. A promotion copies none of them.
+// Reserved returns what alone sets a field: "a review", "decay" or "the store";
+// "" for a field that any writer of the entity sets. No writer creates an entity
+// with a field that is reserved, and no update changes one or takes it away, but
+// that who creates an entity says when it decays first, and may say that its
+// proposal is pending. A promotion copies none of them.
 func Reserved(field string) string {
 	switch field {
 	case FieldProposalStatus, fieldReviewedBy, fieldReviewedAt, fieldReviewReason, fieldRetiredAt, FieldOrigin:
@@ -27,16 +27,16 @@ func Reserved(field string) string {
 	return ""
 }
 
-// ratifiedPrefix begins the names of fields that say how canon was ratified.
+// ratifiedPrefix is that of the fields that say how canon was ratified.
 const ratifiedPrefix = "ratified_"
 
-// reserve returns an error if an actor creates an entity with a field it may
-// not set. e is as it will be read.
+// reserve refuses an entity that an actor creates with a field that is not its to
+// set. e is as it will be read.
 func (a Actor) reserve(e *Entity) error {
 	for _, field := range slices.Sorted(maps.Keys(e.Fields)) {
 		by := Reserved(field)
 		switch {
-		case by == "" || field == "decay_at": // validate judges these
+		case by == "" || field == "decay_at": // which validate judges
 		case by == "a review" && a == governance:
 		case field == FieldProposalStatus && e.Layer == Emerging && e.Fields[field] == Pending:
 		default:
@@ -46,7 +46,7 @@ func (a Actor) reserve(e *Entity) error {
 	return nil
 }
 
-// keep returns an error if an actor changes a field it may not set.
+// keep refuses a change of a field that is not the actor's to set.
 func (a Actor) keep(before, after *Entity) error {
 	was, err := before.members()
 	if err != nil {
@@ -67,7 +67,7 @@ func (a Actor) keep(before, after *Entity) error {
 			return a.reserved(before.Layer, field, by)
 		}
 	}
-	// Older vaults keep the review state in the status.
+	// Older vaults have the state of a review in the status.
 	if before.Layer == Emerging && before.proposalStatus() != after.proposalStatus() {
 		return a.reserved(before.Layer, "status", "a review")
 	}

@@ -15,41 +15,41 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// searched is the full-text index of a store. Every change to an entity updates
-// it in the same batch. Edits by hand are noticed by watching, and those from
-// before by reading all entities once, at the first search.
+// searched is the full-text index of a store. It is changed in the batch of
+// every change of an entity. What people write by hand is noticed by watching,
+// and before that by one look at all entities when the first search comes.
 type searched struct {
 	index *search.Index
 
 	mu      sync.Mutex // held while the index is brought up to date
-	looked  bool       // whether all entities have been looked at
+	looked  bool       // all entities have been looked at
 	stop    context.CancelFunc
 	stopped chan struct{}
 
 	seen    sync.Mutex // guards what follows
 	changed map[string]bool
-	missed  bool // whether some changes went unseen
+	missed  bool // some changes went unseen
 }
 
-// ranking is by words alone, because entities are no dialogue.
+// ranking is by words alone: entities are no dialogue.
 var ranking = search.Ranking{Session: -1, Previous: -1, Next: -1, Speaker: -1, When: -1, Answer: -1, Far: -1, Floor: -1}
 
 const searchPrefix = "_search/"
 
 func (s *Store) searchScope() storage.Scoped { return storage.Scope(s.db, searchPrefix) }
 
-// textID returns the ID of an entity's document in the index. Another text has
-// another ID.
+// textID is the ID of an entity's document in the index: another text has
+// another one.
 func textID(key, digest string) string { return textPrefix(key) + digest[:24] }
 
-// textPrefix begins the IDs of all texts of an entity.
+// textPrefix is what the IDs of all texts of an entity begin with.
 func textPrefix(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:12])
 }
 
-// textOf returns the searchable text of an entity: its beginning, as much as
-// any store accepts.
+// textOf returns what is found of an entity: the beginning of its text, as much as any
+// store takes.
 func (s *Store) textOf(e *Entity, digest string) search.Doc {
 	most := min(1<<19, storage.LimitsOf(s.db).Value/4)
 	text := e.Name + "\n" + e.Body
@@ -62,8 +62,7 @@ func (s *Store) textOf(e *Entity, digest string) search.Doc {
 	}
 }
 
-// rest is the rest of a namespace after the operations that a batch already
-// has.
+// rest is a namespace of which a batch has some operations already.
 type rest struct {
 	storage.Scoped
 	limits storage.Limits
@@ -81,17 +80,16 @@ func beside(s storage.Scoped, ops []storage.Op) rest {
 
 func (r rest) Limits() storage.Limits { return r.limits }
 
-// indexing returns the operations that update the index for a batch, in
-// addition to those the batch already has. Two batches conflict if they rewrite
-// the same part of the index, or else one would restore what the other removed.
-// They also conflict if they add the same text, or else somebody removing that
-// text at the same moment would know of only one of the two. The batch reads
-// the version of a text's record before it looks at the index, which is then at
-// least as new: a text added meanwhile either shows up there or causes a
-// conflict.
+// indexing returns the operations for what a batch does to the index, beside those
+// that it has already. Two
+// batches that rewrite the same part of it conflict, or one would bring back what
+// the other has taken out; and two that bring the same text in, or who takes it
+// out at that moment would know of one of them. What a text's record is the batch
+// asks before it looks at the index, which then is at least as new: who brought the
+// text in meanwhile is either seen there or in the way.
 func (s *Store) indexing(ctx context.Context, with []storage.Op, gone []string, docs []search.Doc) ([]storage.Op, error) {
 	scope := s.searchScope()
-	versions := make(map[string]storage.Version, len(docs)) // usually none: the text is absent
+	versions := make(map[string]storage.Version, len(docs)) // usually the empty one: the text is absent
 	for i := range docs {
 		key := scope.Key(search.DocKey(docs[i].ID))
 		_, version, err := s.db.Get(ctx, key)
@@ -144,8 +142,8 @@ func (s *Store) search(ctx context.Context, q *Query) iter.Seq2[*Entity, error] 
 		if q.Team != AllTeams {
 			ask.Filter.Scopes = []string{"", q.Team}
 		}
-		// Filters and concurrent changes may drop results: ask again for twice as
-		// many.
+		// What a filter of the query or a change meanwhile takes away makes room
+		// for more: ask again for twice as many.
 		done := make(map[string]bool)
 		r := s.reader()
 		for ask.Limit = 50; ; ask.Limit *= 2 {
@@ -162,7 +160,7 @@ func (s *Store) search(ctx context.Context, q *Query) iter.Seq2[*Entity, error] 
 				done[h.ID] = true
 				e, err := r.load(ctx, h.Source)
 				if errors.Is(err, ErrNotFound) || errors.Is(err, storage.ErrCorrupt) || err == nil && textID(h.Source, e.digest) != h.ID {
-					continue // changed by hand: its new text is found on its own if it can be read
+					continue // changed by hand: its new text is found by itself, if it can be read
 				}
 				if err != nil {
 					yield(nil, err)
@@ -179,8 +177,8 @@ func (s *Store) search(ctx context.Context, q *Query) iter.Seq2[*Entity, error] 
 	}
 }
 
-// look brings the index up to date with edits by hand. The first time, it looks
-// at all entities.
+// look brings the index up to date with what was changed by hand. The first
+// time it looks at all entities.
 func (s *Store) look(ctx context.Context) error {
 	x := &s.searched
 	x.mu.Lock()
@@ -205,7 +203,7 @@ func (s *Store) look(ctx context.Context) error {
 	return err
 }
 
-// watch starts noting which entities change.
+// watch begins to note which entities change.
 func (s *Store) watch() error {
 	x := &s.searched
 	ctx, stop := context.WithCancel(context.Background())
@@ -263,7 +261,7 @@ func (s *Store) lookAtAll(ctx context.Context) error {
 		}
 		sum, err := digest(entry.Value)
 		if err != nil {
-			continue // unreadable, so not to be found
+			continue // cannot be read, so not be found
 		}
 		id := textID(entry.Key, sum)
 		if !has[id] {
@@ -277,8 +275,8 @@ func (s *Store) lookAtAll(ctx context.Context) error {
 	return s.strike(ctx, slices.Sorted(maps.Keys(has)))
 }
 
-// lookAt compares the index with entities that changed. Their old texts stay
-// until the next lookAtAll, but nothing shows them.
+// lookAt compares the index with entities that changed. Their old texts stay in
+// it until the next look at all: nothing shows them.
 func (s *Store) lookAt(ctx context.Context, keys []string) error {
 	var lacks []string
 	for _, key := range keys {
@@ -298,7 +296,7 @@ func (s *Store) lookAt(ctx context.Context, keys []string) error {
 	return s.enter(ctx, lacks)
 }
 
-// enter adds to the index the entities that it lacks.
+// enter takes entities into the index that it lacks.
 func (s *Store) enter(ctx context.Context, keys []string) error {
 	return s.inParts(ctx, keys, func(b *batch, part []string) error {
 		for _, key := range part {
@@ -310,12 +308,12 @@ func (s *Store) enter(ctx context.Context, keys []string) error {
 	})
 }
 
-// inParts applies a change to a list in parts, each small enough for the store.
+// inParts makes a change of each part of a list that the store takes as one.
 func (s *Store) inParts(ctx context.Context, list []string, f func(b *batch, part []string) error) error {
 	const most = 100
 	for part := range slices.Chunk(list, most) {
 		err := s.change(ctx, func(b *batch) error { return f(b, part) })
-		if n := len(part) / 2; n > 0 && errors.Is(err, storage.ErrInvalid) { // too much at once
+		if n := len(part) / 2; n > 0 && errors.Is(err, storage.ErrInvalid) { // it is too much at once
 			if err = s.inParts(ctx, part[:n], f); err == nil {
 				err = s.inParts(ctx, part[n:], f)
 			}
@@ -327,12 +325,12 @@ func (s *Store) inParts(ctx context.Context, list []string, f func(b *batch, par
 	return nil
 }
 
-// enter plans an entity's entry in the index. Forgetting an entity takes its id
-// away, so nothing that was forgotten since it was read is restored.
+// enter plans that the index has an entity. Who forgets it takes its id away, so
+// that what was forgotten since it was read is not brought back.
 func (b *batch) enter(ctx context.Context, key string) error {
 	id, _, err := idOf(key)
 	if err != nil {
-		return nil // unreadable, so not to be found
+		return nil // cannot be read, so not be found
 	}
 	n := len(b.ops)
 	if err := b.claim(ctx, id, key); err != nil {
@@ -350,7 +348,7 @@ func (b *batch) enter(ctx context.Context, key string) error {
 	return err
 }
 
-// strike removes texts from the index.
+// strike takes texts out of the index.
 func (s *Store) strike(ctx context.Context, ids []string) error {
 	return s.inParts(ctx, ids, func(b *batch, part []string) error {
 		b.gone = part
@@ -358,8 +356,8 @@ func (s *Store) strike(ctx context.Context, ids []string) error {
 	})
 }
 
-// textsOf returns the ids of all texts that the index has of an entity,
-// including texts of edits that the history does not have.
+// textsOf returns the ids of all texts that the index has of an entity, those
+// of an edit that no history has among them.
 func (s *Store) textsOf(ctx context.Context, key string) (ids []string, err error) {
 	for k, err := range s.searchScope().List(ctx, search.DocKey(textPrefix(key))) {
 		if err != nil {
@@ -372,7 +370,7 @@ func (s *Store) textsOf(ctx context.Context, key string) (ids []string, err erro
 	return ids, nil
 }
 
-// Rebuild rebuilds the full-text index from all entities.
+// Rebuild makes the full-text index anew from all entities.
 func (s *Store) Rebuild(ctx context.Context) error {
 	s.searched.mu.Lock()
 	defer s.searched.mu.Unlock()

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// PolicySource answers what guards ask before an agent proceeds. It never
-// fails: what cannot be read counts as unknown.
+// PolicySource answers what guards ask before an agent goes on. It never fails:
+// what cannot be read counts as unknown.
 type PolicySource struct {
 	s      *Store
 	window time.Duration
 }
 
-// PolicySource returns a source of answers from the store over a sliding window
-// of time; 0 means 7 days.
+// PolicySource returns the answers of a store, over a sliding window of time; 0
+// means 7 days.
 func (s *Store) PolicySource(window time.Duration) *PolicySource {
 	if window <= 0 {
 		window = 7 * 24 * time.Hour
@@ -26,7 +26,7 @@ func (s *Store) PolicySource(window time.Duration) *PolicySource {
 	return &PolicySource{s, window}
 }
 
-// executions returns the executions of an agent in the window, in no order.
+// executions yields the executions of an agent in the window, in no order.
 func (p *PolicySource) executions(ctx context.Context, agent string) []*Entity {
 	var list []*Entity
 	from := p.s.now().Add(-p.window)
@@ -38,8 +38,8 @@ func (p *PolicySource) executions(ctx context.Context, agent string) []*Entity {
 	return list
 }
 
-// RecentFailureRate returns the share of an agent's finished executions in the
-// window that failed, from 0 to 1; 0 if there are none.
+// RecentFailureRate returns how many of the executions of an agent in the window
+// that have ended failed, from 0 to 1; 0 if there are none.
 func (p *PolicySource) RecentFailureRate(ctx context.Context, agent string) float64 {
 	ended, failed := 0, 0
 	for _, e := range p.executions(ctx, agent) {
@@ -58,8 +58,7 @@ func (p *PolicySource) RecentFailureRate(ctx context.Context, agent string) floa
 }
 
 // IsKnownBottleneck reports whether a pending proposal or canon in force with
-// the tag bottleneck is about a node, according to its field node_id or its
-// name.
+// the tag bottleneck is about a node: by its field node_id, or by its name.
 func (p *PolicySource) IsKnownBottleneck(ctx context.Context, node string) bool {
 	for e, err := range p.s.find(ctx, map[string]string{"tags": "bottleneck"}, "", 0) {
 		if err != nil || e.Unratified || e.Text("node_id") != node && e.Name != node {
@@ -73,7 +72,7 @@ func (p *PolicySource) IsKnownBottleneck(ctx context.Context, node string) bool 
 }
 
 // LastConformanceScore returns the field conformance_score of the newest
-// execution in the window that has one, and whether there is one.
+// execution of an agent in the window that has one, and false if none has.
 func (p *PolicySource) LastConformanceScore(ctx context.Context, agent string) (float64, bool) {
 	score, ok := 0.0, false
 	var last time.Time
@@ -95,31 +94,32 @@ func (p *PolicySource) AgentProfile(ctx context.Context, agent string) *Entity {
 	return nil
 }
 
-// Constraint is a canon policy that a machine can check, or a substitute for
+// Constraint is a canon policy that a machine can check, or what stands in for
 // one that is withheld.
 type Constraint struct {
 	ID          string    `json:"id"` // of the canon entry, or the path of a file that may be one
 	Name        string    `json:"name"`
 	Condition   string    `json:"condition"`   // see package guard
 	Enforcement string    `json:"enforcement"` // info, warn, error or abort
-	Message     string    `json:"message"`     // the first line of the body; if withheld, why and what to do
+	Message     string    `json:"message"`     // the first line of the body; of what is withheld, why, and what to do
 	Withheld    *Withheld `json:"-"`           // nil: the policy is in force as it was ratified
 }
 
-// Constraints returns, by id, the canon policies in force for a team that have
-// a condition. A policy whose enforcement is missing or unknown blocks: its
-// enforcement is error.
+// Constraints returns the policies of canon in force for a team that have a
+// condition, by id. One without an enforcement, or with one that is unknown,
+// blocks: its enforcement is error.
 //
-// What cannot be judged is blocked. A policy that differs from what was
-// ratified, is missing or unreadable, or has contradictory decisions is
-// replaced by what the latest decisions have on record: their conditions, with
-// the enforcement warn for info and warn, abort for abort, and error otherwise.
-// Where there is no such record, as for canon without a decision or a file that
-// might be a policy, every call of every team is blocked. A policy on record
-// without a condition blocks nothing; [Store.Quarantined] lists it.
+// What cannot be judged is blocked. A policy that differs from what was ratified,
+// is missing, cannot be read, or is the subject of decisions that contradict each
+// other, is replaced by what the last decisions have on record: their
+// conditions, with the enforcement warn for info and warn, and error for all
+// others but abort. Where there is no such record, as for canon that nobody has
+// decided about and for a file that cannot be told from a policy, every call is
+// blocked, of all teams. A policy on record without a condition was against no
+// call, and blocks none: [Store.Quarantined] lists it.
 //
-// An error means that the policies could not be looked up. A guard must then
-// block every call: see guard.Closed.
+// An error means that the policies could not be looked for. Who guards calls
+// blocks all of them then: see guard.Closed.
 func (p *PolicySource) Constraints(ctx context.Context, team string) ([]Constraint, error) {
 	all, err := p.s.entries(ctx, "policy")
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *PolicySource) Constraints(ctx context.Context, team string) ([]Constrai
 			continue
 		}
 		e := x.e
-		if !holds(e) || e.Team != "" && e.Team != team || e.condition() == "" { // an unreadable team: the policy is for all
+		if !holds(e) || e.Team != "" && e.Team != team || e.condition() == "" { // a team that cannot be read: for all
 			continue
 		}
 		c := Constraint{ID: e.ID, Name: e.Name, Condition: e.condition(), Enforcement: e.Text("enforcement"), Message: firstLine(e.Body)}
@@ -144,22 +144,21 @@ func (p *PolicySource) Constraints(ctx context.Context, team string) ([]Constrai
 	return list, nil
 }
 
-// condition returns what a policy forbids, or "" for nothing. A condition that
-// is not a string, such as true in a file that a person wrote, is returned as
-// JSON: a guard reads it, or blocks.
+// condition returns what a policy is against, "" for nothing. One that is no
+// text, as a person may write true, is its JSON: a guard reads it, or blocks.
 func (e *Entity) condition() string {
 	v, ok := e.Fields["condition"]
 	if s, text := v.(string); text || !ok || v == nil {
 		return s
 	}
 	value, err := json.Marshal(v)
-	if err != nil { // a value that was read has a JSON form
+	if err != nil { // what was read has a form
 		return "true"
 	}
 	return string(value)
 }
 
-// constraints returns the substitutes for a withheld policy.
+// constraints returns what stands in for a policy that is withheld.
 func (h *Withheld) constraints(team string) []Constraint {
 	name := cmp.Or(h.ID, h.Path, "a file")
 	place := name
@@ -195,8 +194,8 @@ func (h *Withheld) constraints(team string) []Constraint {
 	return list
 }
 
-// firstLine returns the first line of a text that is not empty, without heading
-// marks.
+// firstLine returns the first line of a text that is not empty, without the
+// marks of a heading.
 func firstLine(text string) string {
 	for l := range strings.Lines(text) {
 		if l = strings.TrimSpace(strings.TrimLeft(l, "# \t")); l != "" {

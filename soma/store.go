@@ -15,23 +15,23 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// Errors to branch on, in addition to those of package storage.
+// Errors to branch on, beside those of package storage.
 var (
-	// ErrNotFound means that there is no such entity. It is storage.ErrNotFound.
+	// ErrNotFound says that there is no such entity; it is that of storage.
 	ErrNotFound = storage.ErrNotFound
-	// ErrExists means that another entity has the id.
+	// ErrExists says that another entity has the id.
 	ErrExists = errors.New("another entity has the id")
-	// ErrCreateLimit means that a worker has created as many entities as one run
-	// may. The rest must wait for the next run.
+	// ErrCreateLimit says that a worker has created as many entities as it may in
+	// one run: the rest waits for the next.
 	ErrCreateLimit = errors.New("the worker has created as many entities as it may in one run")
 )
 
-// Options configures [Open]. Zero fields mean the defaults.
+// Options of [Open]; zero fields are the defaults.
 type Options struct {
 	Now          func() time.Time // the clock; default time.Now
-	WorkingLife  time.Duration    // life of a working entity; default 14 days
-	EmergingLife time.Duration    // life of an emerging entity; default 90 days
-	// Language is that of the full-text index, see [search.Options].
+	WorkingLife  time.Duration    // until a working entity decays; default 14 days
+	EmergingLife time.Duration    // until an emerging one does; default 90 days
+	// Language is that of full-text search, see [search.Options].
 	Language string
 }
 
@@ -40,16 +40,16 @@ type Store struct {
 	db       storage.Adapter
 	opts     Options
 	searched searched
-	bare     bool // the fields are not and cannot be declared
-	// decisions caches decisions by the keys of their records; reading them anew
-	// is most of the cost of reading canon. See BenchmarkCanon.
+	bare     bool // the fields are not declared, and cannot be
+	// decisions are those that were read, by the keys of their records: reading them
+	// anew takes most of the time of reading canon. See BenchmarkCanon.
 	decisions sync.Map
 }
 
-// Open returns the store of entities in an adapter, which the caller still
-// closes, after [Store.Close]. It declares the fields type, layer, status, tags
-// and team_id for queries; if the adapter cannot be written, queries read all
-// documents.
+// Open returns the store of entities in an adapter, which stays the caller's
+// to close, after [Store.Close]. The adapter must have batches and versions. It
+// declares the fields type, layer, status, tags and team_id for queries; where
+// that cannot be written, queries read all documents.
 func Open(ctx context.Context, db storage.Adapter, opts *Options) (*Store, error) {
 	s := &Store{db: db}
 	if opts != nil {
@@ -72,7 +72,7 @@ func Open(ctx context.Context, db storage.Adapter, opts *Options) (*Store, error
 	return s, nil
 }
 
-// Close stops what the store has started. It leaves the adapter open.
+// Close ends what the store has begun. It leaves the adapter open.
 func (s *Store) Close() error { return s.searched.close() }
 
 func (s *Store) now() time.Time { return s.opts.Now().UTC().Truncate(time.Millisecond) }
@@ -81,8 +81,8 @@ func notFound(id string) error {
 	return &storage.KeyError{Op: "read entity", Key: id, Err: ErrNotFound}
 }
 
-// visible reports whether a team may see the entity. An entity whose team is
-// unreadable belongs to a team without members.
+// visible reports whether a team may see the entity. One whose team cannot be
+// read is of a team that nobody is of.
 func (e *Entity) visible(team string) bool {
 	_, odd := e.Fields["team_id"]
 	return !odd && (e.Team == "" || e.Team == team)
@@ -106,8 +106,8 @@ func (e *Entity) store() (*stored, error) {
 	return &stored{Entity: e, document: document, digest: sum}, err
 }
 
-// Read returns an entity by its id or type/id. It is meant for administration:
-// it ignores teams, and marks canon that is not ratified.
+// Read returns an entity by its id, or by type/id. It is for those who look
+// after the store: it shows all teams, and what is not ratified with a mark.
 func (s *Store) Read(ctx context.Context, id string) (*Entity, error) {
 	e, err := s.lookup(ctx, id)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Store) Read(ctx context.Context, id string) (*Entity, error) {
 	return e.Entity, nil
 }
 
-// lookup returns the entity with an id or type/id, with its version.
+// lookup reads the entity with an id, or with type/id, with its version.
 func (s *Store) lookup(ctx context.Context, id string) (*stored, error) {
 	key, err := s.keyOf(ctx, id)
 	if err != nil {
@@ -125,7 +125,8 @@ func (s *Store) lookup(ctx context.Context, id string) (*stored, error) {
 	return s.load(ctx, key)
 }
 
-// keyOf returns the key of the entity with an id or type/id in any spelling.
+// keyOf returns the key of the entity with an id, or with type/id, in any of its
+// spellings.
 func (s *Store) keyOf(ctx context.Context, id string) (key string, err error) {
 	for _, spelled := range spellings(id) {
 		if key, err = s.keyAs(ctx, spelled); !errors.Is(err, ErrNotFound) {
@@ -152,7 +153,7 @@ func (s *Store) keyAs(ctx context.Context, id string) (string, error) {
 	} else if !errors.Is(err, ErrNotFound) {
 		return "", fmt.Errorf("read entity: %w", err)
 	}
-	// A file that a person added is not on record yet.
+	// A file that a person has put there is in no record yet.
 	for kind := range statuses {
 		key := kind + "/" + storage.EscapeSegment(id)
 		if _, _, err := s.db.Get(ctx, key); err == nil || !errors.Is(err, ErrNotFound) {
@@ -162,13 +163,13 @@ func (s *Store) keyAs(ctx context.Context, id string) (string, error) {
 	return "", notFound(id)
 }
 
-// load returns the entity of a key with its version.
+// load reads the entity of a key with its version.
 func (s *Store) load(ctx context.Context, key string) (*stored, error) {
 	return s.reader().load(ctx, key)
 }
 
-// reader reads entities one after the other. It reads the decisions about canon
-// once per type, when it meets the first entity of that type.
+// reader reads entities one after the other. What was decided about canon it
+// reads once for each type, when it meets the first of it.
 type reader struct {
 	s       *Store
 	decided map[string]ledger
@@ -176,8 +177,7 @@ type reader struct {
 
 func (s *Store) reader() *reader { return &reader{s, make(map[string]ledger)} }
 
-// load returns the entity of a key with its version. The body of canon is
-// folded.
+// load reads the entity of a key with its version. The body of canon is folded.
 func (r *reader) load(ctx context.Context, key string) (*stored, error) {
 	var last storage.Version
 	for {
@@ -202,8 +202,7 @@ func (r *reader) load(ctx context.Context, key string) (*stored, error) {
 	}
 }
 
-// take decodes a document and, if it is canon, determines whether it is
-// ratified.
+// take decodes a document and says whether it is ratified, if it is canon.
 func (r *reader) take(ctx context.Context, key string, document []byte) (*Entity, error) {
 	e, err := decode(key, document)
 	if err != nil {
@@ -220,41 +219,40 @@ func (r *reader) take(ctx context.Context, key string, document []byte) (*Entity
 		r.decided[e.Type] = l
 	}
 	e.Body = fold(e.Body)
-	l[key].examine(key, e, nil) // examine marks it
+	l[key].examine(key, e, nil) // which marks it
 	return e, nil
 }
 
-// Query selects entities; all conditions must hold. Time intervals are
-// half-open, and a zero time leaves that end open.
+// Query selects entities; all conditions must hold. Times are half-open
+// intervals, zero is open.
 type Query struct {
 	Type, Status           string
 	Layer                  Layer
 	Tag                    string
-	Team                   string // only entities of this team or of none; "*": of all teams
+	Team                   string // only entities of this team and those of none; "*": of all teams
 	Text                   string // only those that full-text search finds, best first
 	CreatedFrom, CreatedTo time.Time
 	UpdatedFrom, UpdatedTo time.Time
 	Offset, Limit          int // Limit 0: no limit
 
-	floor float64 // for Text, see search.Query
+	floor float64 // of Text, see search.Query
 }
 
-// AllTeams as the Team of a query selects entities of all teams, for
-// administration.
+// AllTeams as the Team of a query is for those who look after the store.
 const AllTeams = "*"
 
 // Query yields the entities that q selects, by key, or by relevance if q has a
-// Text. It reads only documents that match in type, layer, status and tag.
-// Canon that [Store.Quarantined] lists is left out; where the layer is canon,
-// an unreadable document is therefore no error. Without a Team, entities that
-// belong to a team are left out. With a Text, the index first takes in edits
-// made by hand, which fails if the store is read-only.
+// Text. It reads those documents only that match in type, layer, status and tag.
+// Canon that [Store.Quarantined] lists is left out; where the layer is canon, a
+// document that cannot be read is no error for that reason. Without a Team, entities of teams are left out.
+// With a Text, the index takes in first what was edited by hand, which a store
+// that is read-only refuses.
 func (s *Store) Query(ctx context.Context, q Query) iter.Seq2[*Entity, error] {
 	return q.page(s.candidates(ctx, &q))
 }
 
-// page yields the elements of a sequence that the query admits, from its offset
-// to its limit, and ends at the first error. It skips nil elements.
+// page yields those of a sequence that the query admits, from its offset to its
+// limit, and ends with the first error. nil stands for nothing.
 func (q *Query) page(all iter.Seq2[*Entity, error]) iter.Seq2[*Entity, error] {
 	return func(yield func(*Entity, error) bool) {
 		skip, n := q.Offset, 0
@@ -321,7 +319,7 @@ func (s *Store) documents(ctx context.Context, q storage.Query) iter.Seq2[storag
 }
 
 // find yields the entities whose declared fields have these values, unratified
-// canon included. An unreadable document is an error that names it.
+// canon too. A document that cannot be read is an error that names it.
 func (s *Store) find(ctx context.Context, equal map[string]string, kind string, limit int) iter.Seq2[*Entity, error] {
 	return func(yield func(*Entity, error) bool) {
 		q := storage.Query{Equal: equal, Limit: limit}
@@ -339,7 +337,7 @@ func (s *Store) find(ctx context.Context, equal map[string]string, kind string, 
 				switch again, failed := r.load(ctx, entry.Key); {
 				case errors.Is(failed, ErrNotFound):
 					continue
-				case errors.Is(failed, storage.ErrCorrupt): // broken since, and stays withheld
+				case errors.Is(failed, storage.ErrCorrupt): // it was broken since, and stays withheld
 				case failed != nil:
 					err = failed
 				default:
@@ -353,8 +351,8 @@ func (s *Store) find(ctx context.Context, equal map[string]string, kind string, 
 	}
 }
 
-// Count returns the number of entities, unratified ones included. Workers
-// compare it with what they saw last.
+// Count returns how many entities there are, unratified ones included. It is
+// what workers compare with what they saw last.
 func (s *Store) Count(ctx context.Context) (int64, error) {
 	if st, err := storage.StatsOf(ctx, s.db); err == nil {
 		return st.Documents, nil

@@ -8,10 +8,10 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Sync takes edits made by hand into the history, the links and the index: new,
-// changed and deleted documents. It reads every entity and returns how many it
-// took in. A text that was written and replaced between two calls is not in the
-// history.
+// Sync takes what people have changed by hand into the history, the links and the
+// index: new, changed and deleted documents. It reads every entity and returns
+// how many it took in. Text that was written and replaced between two calls is
+// in no history.
 func (s *Store) Sync(ctx context.Context) (n int, err error) {
 	r := s.reader()
 	take := func(key string) error {
@@ -19,7 +19,7 @@ func (s *Store) Sync(ctx context.Context) (n int, err error) {
 		if took && err == nil {
 			n++
 		}
-		if err != nil && !errors.Is(err, storage.ErrCorrupt) { // Check reports these
+		if err != nil && !errors.Is(err, storage.ErrCorrupt) { // which is for Check to report
 			return fmt.Errorf("take in edits: %w", err)
 		}
 		return nil
@@ -43,7 +43,7 @@ func (s *Store) Sync(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// takeIn takes in one entity if it differs from the history.
+// takeIn takes in one entity, if it is not what the history says.
 func (s *Store) takeIn(ctx context.Context, r *reader, key string) (took bool, err error) {
 	err = s.change(ctx, func(b *batch) error {
 		took = false

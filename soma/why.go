@@ -5,20 +5,19 @@ import (
 	"errors"
 )
 
-// Reason says where an entity comes from: who made it, when and why, and from
-// what.
+// Reason says why an entity is there: who made it, when and why, and of what.
 type Reason struct {
-	ID      string   // as asked for, or as cited
-	Entity  *Entity  // nil if it is gone
+	ID      string   // that was asked for, or cited
+	Entity  *Entity  // nil: it is gone
 	Link    string   // the type of the link that leads here; "" for the first
 	Made    Version  // its first version; N is 0 if the history does not know
 	Decided *Version // the review that promoted or rejected it, if there was one
 	Changed bool     // since it was cited
-	From    []Reason // what it cites, and the proposal that canon was made from
+	From    []Reason // what it cites, and the proposal that canon was made of
 }
 
-// Why returns the chain of evidence of an entity, down to entities that cite
-// nothing. Each entity is followed once.
+// Why returns the chain of evidence of an entity, down to what cites nothing.
+// Each entity is followed once.
 func (s *Store) Why(ctx context.Context, id string) (*Reason, error) {
 	e, err := s.Read(ctx, id)
 	if err != nil {

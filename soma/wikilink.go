@@ -14,18 +14,17 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// A wikilink is [[file]] or [[folder/file]], either with #heading or ^block
-// behind it and |the text to show; ![[file]] embeds. It is read as Obsidian
-// reads it: without .md, in any case, and not in code. [Store.Links] resolves
-// it.
+// A wikilink is [[file]], [[folder/file]], either with #heading or ^block behind it
+// and |what is shown; ![[file]] embeds. It is read as Obsidian reads it: without
+// .md, in any case, and not in code. What it means is found by [Store.Links].
 var wikilink = regexp.MustCompile(`\[\[([^\[\]\n]{1,1000})\]\]`)
 
-// files are the extensions of other files that Obsidian opens: a link to one is
-// not a link to an entity. See "Accepted file formats" in its help.
+// files are the extensions of what Obsidian opens and is no note: links to these
+// are none to entities. See "Accepted file formats" in its help.
 var files = strings.Fields(`.base .canvas .avif .bmp .gif .jpeg .jpg .png .svg .webp .flac .m4a .mp3 .ogg .wav .webm .3gp .mkv .mov .mp4 .ogv .pdf`)
 
-// target returns the note that the inside of a wikilink leads to, without .md,
-// or "" if it leads to none but this one.
+// target returns what the inside of a wikilink leads to, without .md; "" if
+// that is no note of its own.
 func target(inside string) string {
 	inside, _, _ = strings.Cut(inside, "|")
 	inside = strings.TrimSuffix(inside, `\`) // before the bar, in a table
@@ -48,8 +47,7 @@ func target(inside string) string {
 	return inside
 }
 
-// unlinked returns what a field refers to: the value itself, or the target of
-// its wikilink.
+// unlinked returns what a field refers to: itself, or what its wikilink leads to.
 func unlinked(ref string) string {
 	if m := wikilink.FindStringSubmatch(ref); m != nil && len(m[0]) == len(strings.TrimSpace(ref)) {
 		return target(m[1])
@@ -57,8 +55,7 @@ func unlinked(ref string) string {
 	return ref
 }
 
-// wikilinkTo returns the wikilink to a name, or "" if it would not read back as
-// that name.
+// wikilinkTo returns the wikilink to a name, "" if it would not be read back as that.
 func wikilinkTo(name string) string {
 	link := "[[" + name + "]]"
 	if m := wikilink.FindStringSubmatch(link); m == nil || m[0] != link || target(m[1]) != name {
@@ -67,8 +64,7 @@ func wikilinkTo(name string) string {
 	return link
 }
 
-// wikilinks returns the targets of the wikilinks in a text, each once, in
-// order.
+// wikilinks returns what the wikilinks of a text lead to, each once, in order.
 func wikilinks(text string) []string {
 	if !strings.Contains(text, "[[") {
 		return nil
@@ -82,9 +78,9 @@ func wikilinks(text string) []string {
 	return list
 }
 
-// ExtractWikilinks returns the type/id of each [[type/id]] in a text, each
-// once, in order. [[type/id|shown]] and [[type/id#part]] count as well; links
-// in code do not.
+// ExtractWikilinks returns the type/id of each [[type/id]] in a text, once, in
+// order; [[type/id|shown]] and [[type/id#part]] count as well, what is in code does
+// not.
 func ExtractWikilinks(text string) []string {
 	var list []string
 	for _, to := range wikilinks(text) {
@@ -95,7 +91,7 @@ func ExtractWikilinks(text string) []string {
 	return list
 }
 
-// prose returns a Markdown text without fenced blocks and code spans.
+// prose returns a Markdown text without its fenced blocks and spans of code.
 func prose(text string) string {
 	var b strings.Builder
 	fence := ""
@@ -138,8 +134,8 @@ func prose(text string) string {
 	return b.String()
 }
 
-// closing returns where the code span opened by a run of backticks ends, or -1
-// if it does not.
+// closing returns where in a text the span of code ends that a run of backticks has
+// begun, -1 if it does not.
 func closing(text, run string) int {
 	paragraph, _, _ := strings.Cut(text, "\n\n")
 	for at := 0; ; {
@@ -155,26 +151,26 @@ func closing(text, run string) int {
 	}
 }
 
-// foldName returns a name as links compare it.
+// foldName is a name as links compare it.
 func foldName(name string) string { return strings.ToLower(norm.NFC.String(name)) }
 
-// Links returns the links of an entity, each with the id by which [Store.Read]
-// reads its target; a link that leads nowhere has the id as written, as in
-// [Entity.Links]. To is type/id where another entity has the same id, or where
-// the target is a file that [Store.Sync] has not taken in.
+// Links returns the links of an entity with the id of what each leads to, by which
+// [Store.Read] reads it; what leads nowhere has the id that it was written with, as in
+// [Entity.Links]. To is type/id where another entity has the id as well, or where it is
+// that of a file that [Store.Sync] has not taken in.
 //
-// A wikilink means what Obsidian takes it for, as far as that is documented.
-// Folder and name match in any case; of several notes, one in the folder of the
-// entity wins, then the one with the shortest path. A folder is compared with
-// the type that the vault makes of it: Daily Notes is daily-notes.
+// A wikilink means what Obsidian takes it for, as far as that is documented: the
+// folder and the name in any case, of several the one in the folder of the
+// entity, then the one with the shortest path. A folder is compared as the vault
+// makes a type of it: Daily Notes is daily-notes.
 func (s *Store) Links(ctx context.Context, e *Entity) ([]Link, error) {
 	return (&linker{s: s}).links(ctx, e)
 }
 
-// linker resolves links.
+// linker finds what links mean.
 type linker struct {
 	s     *Store
-	named map[string][]string // keys of documents by the folded id; nil until needed
+	named map[string][]string // keys of documents by the folded id; nil until one is wanted
 }
 
 func (n *linker) links(ctx context.Context, e *Entity) ([]Link, error) {
@@ -194,7 +190,7 @@ func (n *linker) links(ctx context.Context, e *Entity) ([]Link, error) {
 	return list, nil
 }
 
-// leads reports whether a link of an entity leads to an id or type/id.
+// leads reports whether a link of an entity leads to an id, or type/id.
 func (n *linker) leads(ctx context.Context, e *Entity, to string) (bool, error) {
 	for _, r := range e.references() {
 		if foldName(r.To) != foldName(bareID(to)) {
@@ -211,7 +207,7 @@ func (n *linker) leads(ctx context.Context, e *Entity, to string) (bool, error) 
 	return false, nil
 }
 
-// resolve returns the id or type/id that a reference of an entity leads to.
+// resolve returns the id, or type/id, of what a reference of an entity leads to.
 func (n *linker) resolve(ctx context.Context, from *Entity, r *reference) (string, error) {
 	folder, name := path.Split(r.target)
 	folder = strings.TrimSuffix(folder, "/")
@@ -248,8 +244,8 @@ func (n *linker) resolve(ctx context.Context, from *Entity, r *reference) (strin
 	return n.s.nameOf(ctx, key)
 }
 
-// inFolder reports whether a key has the type of a folder, or of the end of its
-// path.
+// inFolder reports whether a key is of the type that a folder, or the end of
+// its path, has.
 func inFolder(key, folder string) bool {
 	kind, _, _ := strings.Cut(key, "/")
 	want := Slug(norm.NFKD.String(folder))
@@ -262,8 +258,8 @@ func inFolder(key, folder string) bool {
 	return want == "" || kind == want || strings.HasSuffix(kind, "-"+want)
 }
 
-// find returns the key of the document with a name, in any case, and in a
-// folder if one is given; "" if there is none.
+// find returns the key of the document with a name in any case, and in a folder if
+// that is given; "" if there is none.
 func (n *linker) find(ctx context.Context, from *Entity, target string) (string, error) {
 	if n.named == nil {
 		n.named = make(map[string][]string)
@@ -296,9 +292,8 @@ func (n *linker) find(ctx context.Context, from *Entity, target string) (string,
 	return best, nil
 }
 
-// nameOf returns the name by which [Store.Read] reads the document of a key:
-// its id, or type/id if the id belongs to another document or is not on record
-// yet, as for a file added by hand.
+// nameOf is what [Store.Read] reads the document of a key by: its id, or type/id
+// where that id is another document's or, of a file put there by hand, not known yet.
 func (s *Store) nameOf(ctx context.Context, key string) (string, error) {
 	id, kind, err := idOf(key)
 	if err != nil {

@@ -17,20 +17,20 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// Writer changes a store on behalf of an actor. Every change is one atomic
-// batch with the entity, its history and everything derived from it. If others
-// change the same things at once, the change is tried again on top of theirs.
+// Writer changes a store in the name of an actor. Every change is one atomic
+// batch with the entity, its history and all that is derived from it. Where
+// others change the same at once, the change is tried again on what they left.
 type Writer struct {
 	s     *Store
 	actor Actor
-	left  *atomic.Int64 // creates left in this run; nil: any number
+	left  *atomic.Int64 // creates in this run; nil: any number
 }
 
 // MaxCreates is how many entities a worker may create in one run.
 const MaxCreates = 100
 
-// As returns a writer for an actor. A worker's writer is one run of the worker:
-// after [MaxCreates] creates it returns [ErrCreateLimit].
+// As returns a writer in the name of an actor. A worker's writer is one run of
+// it: it stops with [ErrCreateLimit] after [MaxCreates] creates.
 func (s *Store) As(actor Actor) *Writer {
 	w := &Writer{s: s, actor: actor}
 	if actor.Kind == "worker" {
@@ -39,8 +39,8 @@ func (s *Store) As(actor Actor) *Writer {
 	return w
 }
 
-// Limit returns a writer for the same actor that may create n entities. A
-// negative n, for a backfill, lifts the limit.
+// Limit returns a writer, in the name of the same actor, that may create n
+// entities; a negative n, for a backfill, lifts the limit.
 func (w *Writer) Limit(n int) *Writer {
 	c := *w
 	c.left = nil
@@ -51,22 +51,21 @@ func (w *Writer) Limit(n int) *Writer {
 	return &c
 }
 
-// Create stores a new entity and returns it as stored. The writer sets
-// SourceWorker, Created, Updated, the default Status, and a proposal_status of
-// pending. A missing id becomes the slug of the name, cut at 120 bytes, with a
-// number if it is taken.
+// Create stores a new entity and returns it as it is stored. The writer fills
+// SourceWorker, Created and Updated, the default of Status, and pending for
+// proposal_status; an id that is missing is the slug of the name, cut at 120
+// bytes, with a number if others have that.
 //
-// Creating the same entity again, equal except for its times and the digests of
-// what it cites, is no error and changes nothing. If the id belongs to a
-// different entity, even one of a team that the actor cannot see, the error is
-// [ErrExists]: all teams share the ids.
+// The same entity again, equal but for its times and the digests of what it
+// cites, is no error and changes nothing. Another one with the id is [ErrExists],
+// also where its team is one that the actor does not see: ids are of all.
 func (w *Writer) Create(ctx context.Context, e *Entity) (*Entity, error) {
 	c := e.Clone()
 	c.SourceWorker = w.actor.worker()
 	if c.Status == "" {
 		c.Status = Statuses(c.Type)[0]
 	}
-	// Judge what will be read, whatever the fields are called here.
+	// What is judged is what will be read, whatever the fields are called here.
 	c, err := c.reread()
 	if err != nil {
 		return nil, fmt.Errorf("create entity: %w", err)
@@ -98,8 +97,7 @@ func (w *Writer) Create(ctx context.Context, e *Entity) (*Entity, error) {
 	}
 }
 
-// create stores a valid entity under its id, or returns an equal one that has
-// it.
+// create stores a valid entity under its id, or returns the equal one that has it.
 func (w *Writer) create(ctx context.Context, c *Entity) (made *Entity, err error) {
 	fresh := false
 	err = w.s.change(ctx, func(b *batch) error {
@@ -136,10 +134,10 @@ func (w *Writer) create(ctx context.Context, c *Entity) (made *Entity, err error
 	return made, nil
 }
 
-// Update changes fields of an entity, by wire name; a nil value removes the
-// field. Type, id, created and layer never change, nor do canon and decided
-// proposals, and the fields that are [Reserved] are changed only by what they
-// are reserved for.
+// Update changes fields of an entity, by wire name; a nil value takes the field
+// away. Type, id, created and layer do not change, canon and proposals that were
+// decided not at all, and the fields that are [Reserved] only by what they are
+// reserved for.
 func (w *Writer) Update(ctx context.Context, id string, fields map[string]any) (updated *Entity, err error) {
 	patch, err := json.Marshal(fields)
 	if err != nil {
@@ -173,7 +171,7 @@ func (w *Writer) Update(ctx context.Context, id string, fields map[string]any) (
 	return updated, nil
 }
 
-// merge applies a patch to the fields of an entity.
+// merge lays fields over those of an entity.
 func merge(e *Entity, patch []byte) (*Entity, error) {
 	all, err := e.members()
 	if err != nil {
@@ -197,8 +195,8 @@ func merge(e *Entity, patch []byte) (*Entity, error) {
 	return decode(e.Key(), document)
 }
 
-// Remove deletes an entity. Its history stays; [Writer.Forget] deletes the text
-// as well. Canon is retired, not removed.
+// Remove deletes an entity. Its history stays; see [Writer.Forget] for what
+// deletes the text as well. Canon is retired, not removed.
 func (w *Writer) Remove(ctx context.Context, id, reason string) error {
 	err := w.modify(ctx, id, OpRemove, reason, func(*stored) (*Entity, error) { return nil, nil })
 	if err != nil {
@@ -207,8 +205,8 @@ func (w *Writer) Remove(ctx context.Context, id, reason string) error {
 	return nil
 }
 
-// Relate adds a typed relation with properties from one entity to another, or
-// replaces the properties of an existing one. A relation of type contradicts
+// Relate adds a typed relation from an entity to another, with properties, or
+// replaces the properties of the one that is there. A relation of type contradicts
 // without properties goes to the field of that name, as a wikilink.
 func (w *Writer) Relate(ctx context.Context, from, to, kind string, properties map[string]any) error {
 	if slices.Contains([]string{"", LinkRelated, LinkEvidence, LinkMentions, LinkOrigin, LinkSupersedes}, kind) {
@@ -255,9 +253,9 @@ func (w *Writer) Relate(ctx context.Context, from, to, kind string, properties m
 	return nil
 }
 
-// modify is the one way to change an existing entity other than a review
-// decision. f returns the entity's new form: nil to delete it, the same entity
-// to leave it unchanged.
+// modify is the door to what is there: each change of an entity that is no
+// decision of a review goes through it. f returns what the entity is to be: nil
+// for nothing, and itself for no change.
 func (w *Writer) modify(ctx context.Context, id, op, reason string, f func(*stored) (*Entity, error)) error {
 	return w.s.change(ctx, func(b *batch) error {
 		e, err := w.lookup(ctx, id)
@@ -275,8 +273,8 @@ func (w *Writer) modify(ctx context.Context, id, op, reason string, f func(*stor
 	})
 }
 
-// lookup reads an entity for a change. To an agent, entities of other teams do
-// not exist.
+// lookup reads an entity for a change: to an agent, what another team has is not
+// there.
 func (w *Writer) lookup(ctx context.Context, id string) (*stored, error) {
 	e, err := w.s.lookup(ctx, id)
 	if err == nil && w.actor.Kind == "agent" && !e.visible(w.actor.Team) {
@@ -285,17 +283,17 @@ func (w *Writer) lookup(ctx context.Context, id string) (*stored, error) {
 	return e, err
 }
 
-// batch is everything that one change does to the store.
+// batch is what one change does to the store.
 type batch struct {
 	s     *Store
-	actor string // who makes the change
+	actor string // of what it changes
 	ops   []storage.Op
-	gone  []string     // documents of the search index to remove
-	docs  []search.Doc // documents of the search index to add
+	gone  []string     // documents of the search index
+	docs  []search.Doc // new ones
 }
 
-// change applies the batch that f plans, and plans again whenever others were
-// faster. f must have no effect other than on the batch.
+// change makes the batch that f plans, and plans anew while others are faster.
+// f must have no effect but the batch.
 func (s *Store) change(ctx context.Context, f func(*batch) error) error {
 	return again(ctx, func() error {
 		b := &batch{s: s}
@@ -314,7 +312,7 @@ func (s *Store) change(ctx context.Context, f func(*batch) error) error {
 	})
 }
 
-// again retries f while others are faster.
+// again tries f again while others are faster.
 func again(ctx context.Context, f func() error) error {
 	const tries = 100
 	for n := 1; ; n++ {
@@ -325,8 +323,8 @@ func again(ctx context.Context, f func() error) error {
 	}
 }
 
-// put plans the change from one entity to another; nil stands for none. It sets
-// the times of the new one.
+// put plans that an entity becomes another; nil stands for none. It sets the
+// times of the new one.
 func (b *batch) put(ctx context.Context, old *stored, e *Entity, op string, actor Actor, reason string) error {
 	now := b.s.now()
 	named := e
@@ -339,7 +337,7 @@ func (b *batch) put(ctx context.Context, old *stored, e *Entity, op string, acto
 		return err
 	}
 	n := last.N
-	if old != nil && old.digest != last.Digest { // changed by hand
+	if old != nil && old.digest != last.Digest { // somebody changed it by hand
 		if !last.says(old.Entity) {
 			n++
 			if err := b.record(key, n, &versionRecord{Op: OpEdit, Actor: byHand, At: formatTime(now)}, old); err != nil {
@@ -368,7 +366,7 @@ func (b *batch) put(ctx context.Context, old *stored, e *Entity, op string, acto
 	if e == nil {
 		b.ops = append(b.ops, storage.Remove(key).IfVersion(old.version))
 	} else {
-		if op != OpMigrate { // a migration changes nothing but what it is for
+		if op != OpMigrate { // which changes nothing but what it is for
 			e.Updated = now
 		}
 		if made, err = e.store(); err != nil {
@@ -384,8 +382,8 @@ func (b *batch) put(ctx context.Context, old *stored, e *Entity, op string, acto
 	return b.record(key, n+1, v, made)
 }
 
-// record plans a history entry and the index entry of the entity from then on;
-// e is nil if the entity is gone.
+// record plans an entry of the history, and what the index has of the entity
+// from then on; e is nil if it is gone.
 func (b *batch) record(key string, n int, v *versionRecord, e *stored) error {
 	v.V = 1
 	b.docs = slices.DeleteFunc(b.docs, func(d search.Doc) bool { return d.Source == key })
@@ -401,7 +399,7 @@ func (b *batch) record(key string, n int, v *versionRecord, e *stored) error {
 	return nil
 }
 
-// seen plans to bring history, links and index in line with a document as
+// seen plans that the history, the links and the index have a document as
 // somebody left it; nil stands for none.
 func (b *batch) seen(ctx context.Context, key string, e *stored, last Version) error {
 	now := b.s.now()
@@ -424,7 +422,7 @@ func (b *batch) seen(ctx context.Context, key string, e *stored, last Version) e
 	return b.record(key, last.N+1, v, e)
 }
 
-// claim takes an id for a key, unless an existing document has it.
+// claim takes an id for a key, if none has it or what had it is gone.
 func (b *batch) claim(ctx context.Context, id, key string) error {
 	record := idPrefix + storage.EscapeSegment(id)
 	value, version, err := b.s.db.Get(ctx, record)
@@ -433,7 +431,7 @@ func (b *batch) claim(ctx context.Context, id, key string) error {
 	}
 	if string(value) != key {
 		if _, _, err := b.s.db.Get(ctx, string(value)); err == nil {
-			return nil // two documents have the id: the first keeps it
+			return nil // two documents have the id: the first one keeps it
 		}
 	}
 	b.ops = append(b.ops, storage.Put(record, []byte(key)).IfVersion(version))

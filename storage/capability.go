@@ -12,9 +12,9 @@ func unsupported(op string, a Adapter) error {
 	return fmt.Errorf("%s: %T: %w", op, a, ErrUnsupported)
 }
 
-// Scan yields the entries whose keys start with prefix, in byte order or its
-// reverse. nil opts scan everything. On an engine that is not a [Scanner] it
-// lists the keys and gets each, leaving out keys that are deleted meanwhile.
+// Scan yields the entries whose keys start with prefix, in byte order or
+// against it. nil opts scan everything. On an engine that is no [Scanner] it
+// lists the keys and gets each, leaving out those that are deleted meanwhile.
 func Scan(ctx context.Context, a Adapter, prefix string, opts *ScanOptions) iter.Seq2[Entry, error] {
 	if s, ok := a.(Scanner); ok {
 		return s.Scan(ctx, prefix, opts)
@@ -47,10 +47,10 @@ func Scan(ctx context.Context, a Adapter, prefix string, opts *ScanOptions) iter
 	}
 }
 
-// Groups yields the groups of the keys with a prefix, in byte order, each once.
-// of maps a key to its group, which is the part that all keys of the group have
-// before a "/", or false for a key without a group. Groups reads one entry per
-// group, not every entry.
+// Groups yields the groups that the keys with a prefix are of, in byte order, each
+// once. of returns the group of a key, what all of its keys have before a "/",
+// or false for a key that is of none. It reads an entry for each group, not those
+// that it has.
 func Groups(ctx context.Context, a Adapter, prefix string, of func(key string) (group string, ok bool)) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for after, more := "", true; more; {
@@ -65,14 +65,14 @@ func Groups(ctx context.Context, a Adapter, prefix string, of func(key string) (
 					if !yield(group, nil) {
 						return
 					}
-					after = group + "0" // the byte after "/": beyond the whole group
+					after = group + "0" // the byte after "/": beyond all of it
 				}
 			}
 		}
 	}
 }
 
-// scanKeys lists the keys that opts admits, in the order of opts.
+// scanKeys is the List of the keys that opts admits, in the order of opts.
 func scanKeys(ctx context.Context, a Adapter, prefix string, opts *ScanOptions) iter.Seq2[string, error] {
 	if !opts.Reverse {
 		return func(yield func(string, error) bool) {
@@ -106,7 +106,7 @@ func scanKeys(ctx context.Context, a Adapter, prefix string, opts *ScanOptions) 
 }
 
 // Find yields the documents that q selects, in key order. On an engine that is
-// not a [Finder] it scans the documents with the prefix and tests each.
+// no [Finder] it scans the documents with the prefix and tests each.
 func Find(ctx context.Context, a Adapter, q Query) iter.Seq2[Entry, error] {
 	if f, ok := a.(Finder); ok {
 		return f.Find(ctx, q)
@@ -131,8 +131,8 @@ func Find(ctx context.Context, a Adapter, q Query) iter.Seq2[Entry, error] {
 	}
 }
 
-// EnsureIndex declares top-level fields for [Find]. On an engine that is not a
-// [Finder] it does nothing: there, Find reads every document.
+// EnsureIndex declares top-level fields for [Find]. On an engine that is no
+// [Finder] it does nothing: Find reads every document there.
 func EnsureIndex(ctx context.Context, a Adapter, fields ...string) error {
 	if f, ok := a.(Finder); ok {
 		return f.EnsureIndex(ctx, fields...)
@@ -140,8 +140,8 @@ func EnsureIndex(ctx context.Context, a Adapter, fields ...string) error {
 	return nil
 }
 
-// Watch subscribes to changes of keys that start with prefix; see [Watcher]. On
-// an engine that is not a Watcher it returns [ErrUnsupported].
+// Watch subscribes to changes of keys that start with prefix; see [Watcher].
+// An engine that is no Watcher gives [ErrUnsupported].
 func Watch(ctx context.Context, a Adapter, prefix string) (iter.Seq2[Event, error], error) {
 	w, ok := a.(Watcher)
 	if !ok {
@@ -150,7 +150,7 @@ func Watch(ctx context.Context, a Adapter, prefix string) (iter.Seq2[Event, erro
 	return w.Watch(ctx, prefix)
 }
 
-// StatsOf describes the store. On an engine that is not a [Statter] it returns
+// StatsOf describes the store. An engine that is no [Statter] gives
 // [ErrUnsupported].
 func StatsOf(ctx context.Context, a Adapter) (Stats, error) {
 	s, ok := a.(Statter)
@@ -160,9 +160,8 @@ func StatsOf(ctx context.Context, a Adapter) (Stats, error) {
 	return s.Stats(ctx)
 }
 
-// Check reads the whole store and yields the damage it finds; a sound store
-// yields nothing. On an engine that is not a [Checker] it yields
-// [ErrUnsupported].
+// Check reads the whole store and yields the damage it finds; nothing yielded
+// means sound. An engine that is no [Checker] gives [ErrUnsupported].
 func Check(ctx context.Context, a Adapter) iter.Seq2[Fault, error] {
 	if c, ok := a.(Checker); ok {
 		return c.Check(ctx)
@@ -172,11 +171,10 @@ func Check(ctx context.Context, a Adapter) iter.Seq2[Fault, error] {
 	}
 }
 
-// Unreadable yields what is in the place of documents with the prefix but
-// cannot be read as a document; see [UnreadableLister]. Callers that must not
-// overlook a document use it along with [Find]. On an engine that is not an
-// UnreadableLister it yields nothing: such an engine hides nothing, and damage
-// is an error of Get, Scan and Find.
+// Unreadable yields what stands in the place of documents with the prefix and
+// cannot be read as one; see [UnreadableLister]. Who must not overlook a document
+// asks for it beside [Find]. An engine that is no UnreadableLister yields nothing:
+// it leaves nothing out, and damage there is an error of Get, Scan and Find.
 func Unreadable(ctx context.Context, a Adapter, prefix string) iter.Seq2[Fault, error] {
 	if l, ok := a.(UnreadableLister); ok {
 		return l.Unreadable(ctx, prefix)
@@ -184,8 +182,8 @@ func Unreadable(ctx context.Context, a Adapter, prefix string) iter.Seq2[Fault, 
 	return func(func(Fault, error) bool) {}
 }
 
-// Compact reclaims the space of deleted and replaced values. On an engine that
-// is not a [Compacter] it returns [ErrUnsupported].
+// Compact gives back space that deleted and replaced values held. An engine
+// that is no [Compacter] gives [ErrUnsupported].
 func Compact(ctx context.Context, a Adapter) error {
 	c, ok := a.(Compacter)
 	if !ok {
@@ -195,8 +193,7 @@ func Compact(ctx context.Context, a Adapter) error {
 }
 
 // Snapshot returns the store as it is at one moment; see [Snapshotter]. The
-// caller closes it. On an engine that is not a Snapshotter it returns
-// [ErrUnsupported].
+// caller closes it. An engine that is no Snapshotter gives [ErrUnsupported].
 func Snapshot(ctx context.Context, a Adapter) (Adapter, error) {
 	s, ok := a.(Snapshotter)
 	if !ok {

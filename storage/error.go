@@ -6,34 +6,34 @@ import (
 	"time"
 )
 
-// The errors that callers branch on; test with [errors.Is]. Some have a struct
-// type that carries more.
+// The errors that callers branch on; test with [errors.Is]. Those with a struct
+// type carry more: see there.
 var (
-	// ErrNotFound means that a key does not exist.
+	// ErrNotFound says that a key does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict means that a precondition failed and nothing changed; see
+	// ErrConflict says that a precondition failed and nothing changed; see
 	// [*ConflictError].
 	ErrConflict = errors.New("precondition failed")
-	// ErrInvalid means that a key, value, batch or query breaks a rule; see
+	// ErrInvalid says that a key, value, batch or query breaks a rule; see
 	// [*InvalidError].
 	ErrInvalid = errors.New("invalid")
-	// ErrUnsupported means that the engine lacks a capability.
+	// ErrUnsupported says that the engine lacks a capability.
 	ErrUnsupported = errors.ErrUnsupported
-	// ErrClosed means that the store was closed.
+	// ErrClosed says that the store was closed.
 	ErrClosed = errors.New("store is closed")
-	// ErrReadOnly means that the store or its directory cannot be written.
+	// ErrReadOnly says that the store or its directory cannot be written.
 	ErrReadOnly = errors.New("store is read-only")
-	// ErrDiskFull means that there was no space for a write and nothing changed.
+	// ErrDiskFull says that a write had no room and nothing changed.
 	ErrDiskFull = errors.New("disk is full")
-	// ErrLocked means that another process holds the store; see [*LockedError].
+	// ErrLocked says that another process holds the store; see [*LockedError].
 	ErrLocked = errors.New("store is locked")
-	// ErrCorrupt means that stored bytes are not what was written; see
+	// ErrCorrupt says that stored bytes are not what was written; see
 	// [*CorruptError].
 	ErrCorrupt = errors.New("data is corrupt")
-	// ErrFormat means that a file or directory does not belong to this engine; see
+	// ErrFormat says that a file or directory is not this engine's; see
 	// [*FormatError].
 	ErrFormat = errors.New("unknown format")
-	// ErrNewer means that a store or backup was written by a newer version of
+	// ErrNewer says that a store or backup was written by a newer version of
 	// Strata; see [*FormatError].
 	ErrNewer = errors.New("format is newer than this program")
 )
@@ -50,8 +50,7 @@ func (e *KeyError) Error() string { return fmt.Sprintf("%s %q: %v", e.Op, shorte
 // Unwrap returns the cause.
 func (e *KeyError) Unwrap() error { return e.Err }
 
-// ConflictError is an [ErrConflict] that names the key whose precondition
-// failed.
+// ConflictError is an [ErrConflict] with the key whose precondition failed.
 type ConflictError struct {
 	Key string
 }
@@ -65,7 +64,7 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
 // InvalidError is an [ErrInvalid] that names the rule that was broken.
 type InvalidError struct {
-	Key  string // the key concerned; empty if it is not about a single key
+	Key  string // the key concerned; empty where no single key is
 	Rule string // for example "value is over 8 MiB"
 }
 
@@ -79,12 +78,12 @@ func (e *InvalidError) Error() string {
 // Is makes the error an [ErrInvalid].
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
-// LockedError is an [ErrLocked] that names the file and, if the system reveals
-// it, the holder.
+// LockedError is an [ErrLocked] that names the file and, where the system
+// tells, its holder.
 type LockedError struct {
 	Path   string
 	Holder string        // for example "process 4711 (strata)"; empty if unknown
-	Waited time.Duration // how long the caller waited for the store
+	Waited time.Duration // how long the store was waited for
 }
 
 func (e *LockedError) Error() string {
@@ -99,10 +98,9 @@ func (e *LockedError) Error() string {
 // Is makes the error an [ErrLocked].
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
-// CorruptError is an [ErrCorrupt] that says where the damage is and what to do
-// about it.
+// CorruptError is an [ErrCorrupt] that says where the damage is and what to do.
 type CorruptError struct {
-	Path   string // the file; empty if there is none
+	Path   string // the file; empty where there is none
 	Key    string // the key concerned; empty if the damage is not in one value
 	Reason string
 	Repair string // what to run or do; may be empty
@@ -149,7 +147,7 @@ func (e *FormatError) Is(target error) bool {
 	return target == ErrFormat
 }
 
-// shorten keeps a rejected key of any length from filling a log.
+// shorten keeps a refused key of any length from filling a log.
 func shorten(key string) string {
 	const most = 200
 	if len(key) <= most {

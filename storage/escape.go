@@ -5,13 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// EscapeSegment turns any text into a key segment. Different texts yield
-// different segments, and [UnescapeSegment] restores the text.
+// EscapeSegment turns any text into a key segment. Different texts give
+// different segments, and [UnescapeSegment] gives the text back.
 //
-// Bytes that cannot stand in a segment are written as % and two upper-case hex
-// digits: "/" and "%", control characters, bytes that are not UTF-8, a leading
-// "_" (so that no text becomes the namespace of a record), and the dots of "."
-// and "..". The empty text is a single "%". Everything else stays as it is.
+// Bytes that cannot stand in a segment are written as % and two upper-case
+// hex digits: "/" and "%", control characters, bytes that are not UTF-8, a
+// leading "_" (so that no text becomes a record's namespace), and the dots of
+// "." and "..". The empty text is a single "%". Everything else stays as it
+// is.
 func EscapeSegment(text string) string {
 	switch text {
 	case "":
@@ -51,8 +52,8 @@ func EscapeSegment(text string) string {
 	return b.String()
 }
 
-// UnescapeSegment restores the text that was passed to [EscapeSegment]. A
-// segment that EscapeSegment cannot have produced is an [*InvalidError].
+// UnescapeSegment gives back the text that [EscapeSegment] was given. A
+// segment that EscapeSegment does not produce is an [*InvalidError].
 func UnescapeSegment(segment string) (string, error) {
 	if segment == "%" {
 		return "", nil
@@ -77,8 +78,8 @@ func UnescapeSegment(segment string) (string, error) {
 		}
 		text = b.String()
 	}
-	// One text has one segment: decoding a key and encoding it again must yield
-	// the same key.
+	// One text, one segment: whoever decodes a key and encodes it again must
+	// get the same key.
 	if EscapeSegment(text) != segment {
 		return "", errSegment(segment)
 	}
@@ -86,7 +87,7 @@ func UnescapeSegment(segment string) (string, error) {
 }
 
 // Join escapes the segments and joins them with "/". The namespace of a record
-// is not a text, so prepend it: "_runs/" + storage.Join(id, turn).
+// is no text and stands before it: "_runs/" + storage.Join(id, turn).
 func Join(segments ...string) string {
 	if len(segments) == 1 {
 		return EscapeSegment(segments[0])

@@ -5,30 +5,30 @@ import (
 	"unicode/utf8"
 )
 
-// ValidateKey returns an [*InvalidError] unless key may name a document or a
-// record. Engines call it before they read.
+// ValidateKey reports whether key may name a document or a record. Engines call
+// it before they read.
 //
 // A key is at most [MaxKey] bytes of UTF-8: segments joined by "/", none of
 // them empty, "." or "..". A document's first segment, its type, matches
 // [a-z][a-z0-9-]* and is followed by at least one more; a record's starts with
-// "_". [EscapeSegment] turns any text into a segment.
+// "_". [EscapeSegment] makes a segment of any text.
 func ValidateKey(key string) error { return Limits{}.ValidateKey(key) }
 
-// ValidateEntry returns an [*InvalidError] unless key may be set to value.
-// Engines call it before they write.
+// ValidateEntry reports whether key may be set to value. Engines call it before
+// they write.
 //
-// A value is at most [MaxValue] bytes. The value of a document is a JSON object
-// without duplicate names, lone surrogates or invalid UTF-8, nested at most
-// 10,000 deep (the limit of encoding/json).
+// A value is at most [MaxValue] bytes. A document's is a JSON object without
+// duplicate names, lone surrogates or invalid UTF-8, nested at most 10,000 deep
+// (the limit of encoding/json).
 func ValidateEntry(key string, value []byte) error { return Limits{}.ValidateEntry(key, value) }
 
-// ValidateOps returns an [*InvalidError] unless ops may be applied as one
-// batch: each op valid by itself, at most [MaxBatch] of them, at most
-// [MaxBatchBytes] together. A batch of a single op is exempt from the last
-// limit and may be as large as a Set.
+// ValidateOps reports whether ops may be applied as one batch: every op by
+// itself, at most [MaxBatch] of them, at most [MaxBatchBytes] together. The one
+// exception to the sum is a batch of a single op, which may be as large as a
+// Set.
 func ValidateOps(ops []Op) error { return Limits{}.ValidateOps(ops) }
 
-// keyRule returns the rule that a key of at most most bytes breaks, or "".
+// keyRule returns the rule that a key breaks where most bytes are allowed, or "".
 func keyRule(key string, most int) string {
 	switch {
 	case key == "":

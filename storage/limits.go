@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// The most that any store accepts. Anything larger is refused with an
-// [*InvalidError] that names the limit. A store that accepts less says so; see
+// The most that any store takes. Larger things are refused with an
+// [*InvalidError] that names the limit. A store that takes less says so; see
 // [LimitsOf].
 const (
 	MaxKey        = 1 << 10 // bytes of a key
@@ -15,8 +15,8 @@ const (
 	MaxBatchBytes = 8 << 20 // bytes of all keys and values of one Apply
 )
 
-// Limits are what a store accepts. A field that is 0, or beyond the constant
-// named with it, stands for that constant.
+// Limits are what a store takes. A field of 0, or one beyond the constant that it is
+// named with, stands for that constant.
 type Limits struct {
 	Ops   int // of one Apply: MaxBatch
 	Batch int // bytes of all keys and values of one Apply of several ops: MaxBatchBytes
@@ -26,17 +26,17 @@ type Limits struct {
 
 // Limiter is the capability behind [LimitsOf].
 type Limiter interface {
-	// Limits returns what the store accepts, always the same. Beyond that, the
-	// store refuses as [Limits.ValidateOps] does.
+	// Limits returns what the store takes, always the same. The store refuses
+	// what is beyond it as [Limits.ValidateOps] does.
 	Limits() Limits
 }
 
-// LimitsOf returns what a store accepts, with every field between 1 and its
-// constant. An engine that is not a [Limiter] accepts as much as the constants
-// say. A wrapper of a store that is one passes its limits on.
+// LimitsOf returns what a store takes, with no field 0 or beyond its constant. An
+// engine that is no [Limiter] takes as much as the constants say. What wraps a store
+// that is one passes them on.
 //
-// A caller whose batch grows with its input splits it by [Limits.Batches], or
-// returns an error that tells how much is too much.
+// Who makes a batch that grows with what it is given splits it by [Limits.Batches],
+// or says by what is refused how much is too much.
 func LimitsOf(a Adapter) Limits {
 	var l Limits
 	if s, ok := a.(Limiter); ok {
@@ -58,16 +58,16 @@ func (l Limits) filled() Limits {
 	return l
 }
 
-// Below returns the limits for keys relative to a prefix, as those of a
-// [Scoped] are. The prefix counts against the key, and against the batch once
-// per op.
+// Below returns what is left for keys that are relative to a prefix, as those of a
+// [Scoped] are: the other limits as they are, where the prefix counts in a batch once
+// for each op.
 func (l Limits) Below(prefix string) Limits {
 	l = l.filled()
 	l.Key = max(l.Key-len(prefix), 1)
 	return l
 }
 
-// ValidateKey is [ValidateKey] for a store with these limits.
+// ValidateKey is the function of that name for a store with the limits.
 func (l Limits) ValidateKey(key string) error {
 	if rule := keyRule(key, l.filled().Key); rule != "" {
 		return &InvalidError{Key: key, Rule: rule}
@@ -75,7 +75,7 @@ func (l Limits) ValidateKey(key string) error {
 	return nil
 }
 
-// ValidateEntry is [ValidateEntry] for a store with these limits.
+// ValidateEntry is the function of that name for a store with the limits.
 func (l Limits) ValidateEntry(key string, value []byte) error {
 	l = l.filled()
 	if rule := keyRule(key, l.Key); rule != "" {
@@ -93,7 +93,7 @@ func (l Limits) ValidateEntry(key string, value []byte) error {
 	return nil
 }
 
-// ValidateOps is [ValidateOps] for a store with these limits.
+// ValidateOps is the function of that name for a store with the limits.
 func (l Limits) ValidateOps(ops []Op) error {
 	l = l.filled()
 	if len(ops) > l.Ops {
@@ -117,15 +117,15 @@ func (l Limits) ValidateOps(ops []Op) error {
 	return nil
 }
 
-// Fit reports whether ops are few and small enough for one Apply. Each may
-// still break a rule of its own.
+// Fit reports whether ops are few and small enough together for one Apply. Each by
+// itself may still break a rule.
 func (l Limits) Fit(ops []Op) bool {
 	l = l.filled()
 	return len(ops) <= l.Ops && (len(ops) < 2 || sizeOf(ops) <= l.Batch)
 }
 
-// Batches yields ops in order, in the largest parts that fit one Apply each,
-// for changes that need not be atomic. The parts share the memory of ops.
+// Batches yields ops in their order, in parts that fit one Apply each, as long as
+// they can be: for what need not be one atomic change. The parts share ops.
 func (l Limits) Batches(ops []Op) iter.Seq[[]Op] {
 	l = l.filled()
 	return func(yield func([]Op) bool) {

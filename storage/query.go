@@ -9,14 +9,14 @@ import (
 
 // Query selects documents. All conditions must hold.
 //
-// The values of a field are its string, its number or boolean as written in the
-// JSON, or each of those in a list; null, objects and lists inside lists have
-// no value. Values are compared bytewise.
+// The values of a field are its string, its number or boolean as written in
+// the JSON, or each of those in a list; null, objects and lists inside lists
+// have no value. Values compare as bytes.
 type Query struct {
 	Prefix string            // key prefix, for example "insight/"
 	Equal  map[string]string // declared field → value; a list field matches if one element does
 	Range  *Range            // at most one range on a declared string field
-	Limit  int               // maximum number of documents; 0 means no limit
+	Limit  int               // at most so many documents; 0 means no limit
 }
 
 // Range is a half-open interval of a field: From ≤ value < To. An empty bound
@@ -39,7 +39,7 @@ func (q Query) Fields() []string {
 	return names
 }
 
-// Match reports whether the document under key satisfies q, ignoring its limit.
+// Match reports whether the document under key satisfies q, but for its limit.
 // Records match nothing.
 func (q Query) Match(key string, document []byte) bool {
 	if !IsDocument(key) || !strings.HasPrefix(key, q.Prefix) {

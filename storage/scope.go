@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Reader is whatever can be read like a namespace of a store: a [Scoped], or
-// the records of a layer. Keys are relative.
+// Reader is what can be read like a namespace of a store: a [Scoped], or the
+// records of a layer. Keys are relative.
 type Reader interface {
 	Get(ctx context.Context, key string) ([]byte, error)
 	List(ctx context.Context, prefix string) iter.Seq2[string, error]
 	Scan(ctx context.Context, prefix string, opts *ScanOptions) iter.Seq2[Entry, error]
-	// Limits returns what one change to the namespace may have. Key limits
-	// relative keys, but the prefix counts in a batch.
+	// Limits returns what one change of the namespace may have, where Key is of
+	// relative keys, and the prefix counts in a batch too.
 	Limits() Limits
 }
 
 // Scoped is a namespace of a store: everything under one prefix, with keys
-// relative to it. It cannot reach outside. The zero Scoped is not usable; make
+// relative to it. It cannot reach outside. The zero Scoped is of no use; make
 // one with [Scope].
 type Scoped struct {
 	a      Adapter
@@ -35,11 +35,10 @@ func Scope(a Adapter, prefix string) Scoped {
 // Key returns the full key of rel, for use in an [Op].
 func (s Scoped) Key(rel string) string { return s.prefix + rel }
 
-// Adapter returns the whole store, for a batch that has keys outside the
-// namespace too.
+// Adapter returns the whole store, for a batch that has keys outside too.
 func (s Scoped) Adapter() Adapter { return s.a }
 
-// Limits returns what the store accepts, for relative keys.
+// Limits returns what the store takes, for relative keys.
 func (s Scoped) Limits() Limits { return LimitsOf(s.a).Below(s.prefix) }
 
 // Apply is [Adapter] Apply with operations whose keys are relative.

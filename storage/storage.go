@@ -1,22 +1,22 @@
 // Package storage is the contract between Strata and the engines that keep its
-// data: the [Adapter] interface, the optional capabilities of an engine with a
-// function for each, the rules for keys and values, typed errors, and scoped
+// data: the [Adapter] interface, the optional capabilities of an engine with
+// one function each, the rules for keys and values, typed errors, and scoped
 // stores.
 //
-// It is not an engine, imports none, and keeps no registry: package
-// storage/open opens an engine by name, storage/engine has what engines share,
-// storage/storagetest tests an engine, and storage/backup copies what a store
-// holds.
+// It is not an engine, knows none, and keeps no registry: package
+// storage/open opens an engine by name, storage/engine holds what engines
+// share, storage/storagetest proves an engine, and storage/backup carries
+// what a store holds elsewhere.
 //
-// The one decision: the interface has only what the framework cannot do
-// without. Everything else is a capability: an interface of one or two methods
-// and a package function, whose documentation says what happens if the engine
-// lacks it. Callers call the function and never use a type assertion.
+// The one decision: what the framework cannot do without is in the interface, and
+// all else is a capability, a one- or two-method interface together with a package
+// function whose doc says what happens when the engine lacks it. Callers call
+// the function and never assert.
 //
-// There are two key spaces, told apart by the first byte of the key. Documents
-// have keys <type>/<id>, are JSON objects, and are found by [Find]. Records
-// have a first segment that starts with "_", are opaque bytes, and are visible
-// only to Get, List and Scan.
+// There are two key spaces, told apart by the first byte of the key.
+// Documents have keys <type>/<id>, are JSON objects, and are found by [Find].
+// Records have a first segment that starts with "_", are opaque bytes, and are
+// seen by Get, List and Scan only.
 package storage
 
 import (
@@ -26,26 +26,25 @@ import (
 )
 
 // Adapter is what every engine provides, and all that the framework cannot do
-// without. All methods are safe for concurrent use. Values passed in are not
-// retained, and values returned belong to the caller. If an error is the
-// context's, nothing changed.
+// without. All methods are safe for concurrent use. Values passed in are not kept
+// and values returned belong to the caller. An error that is the context's means
+// that nothing changed.
 //
-// Keys and values that break a rule of [ValidateEntry], or exceed the engine's
-// own [Limits], are refused with an [*InvalidError]. The value of a document
-// may come back as different bytes than were stored, as long as they are equal
-// JSON.
+// Keys and values that break a rule of [ValidateEntry], or one of the engine's own
+// [Limits], are refused with an [*InvalidError]. The value of a document may come back as other bytes than
+// were stored, as long as they are equal JSON.
 type Adapter interface {
 	// Get returns the value of key and its version, read together, or an error
-	// that is [ErrNotFound]. A key that was deleted and stored again with a
-	// different value has a different version.
+	// that is [ErrNotFound]. A key that was deleted and stored again with another
+	// value has another version.
 	Get(ctx context.Context, key string) ([]byte, Version, error)
 	// Apply makes all changes or none; no ops change nothing. All preconditions
-	// are tested against the state before the batch, then the changes are made in
-	// order, so of two changes to a key the last one stays. Deleting an absent key
-	// is not an error. A failed precondition is a [*ConflictError] that names the
-	// key. The ops must pass [ValidateOps], or [Limits.ValidateOps] if the engine
-	// has its own limits. A nil error means that the changes are durable at the
-	// engine's [Durability].
+	// are tested against the state before the batch, then the changes are made
+	// in order, so that of two changes to a key the last one stays. Deleting an
+	// absent key is not an error. A failed precondition is a [*ConflictError]
+	// that names the key. The ops are those that [ValidateOps] admits, or that
+	// the [Limits] of an engine with its own do. A nil
+	// error means that the changes are durable at the engine's [Durability].
 	Apply(ctx context.Context, ops ...Op) error
 	// List yields the keys that start with prefix, in byte order. The loop
 	// body may use the store: no transaction or lock is held while it runs.
@@ -66,7 +65,7 @@ func Delete(ctx context.Context, a Adapter, key string) error {
 }
 
 // Version identifies a value of one key. Versions are opaque: different values
-// of a key have different versions; equal values may share one. The empty
+// of a key have different versions, equal values may share one. The empty
 // Version stands for "absent".
 type Version string
 
@@ -88,10 +87,10 @@ type Op struct {
 	// If is the version that Key must have, when Check is set; the empty
 	// Version means that Key must be absent.
 	If Version
-	// Made, unless nil, is where an engine may store the version of the value that
-	// the op stored, which saves a Get: it is what Get would return until the key
-	// changes again. An engine that does not do so, and a delete, leave it
-	// unchanged. After an error it is meaningless.
+	// Made, unless nil, is where an engine may put the version of the value that
+	// the op stored: what Get would give until somebody changes the key
+	// again, which it spares. An engine that does not say, and a delete, leave
+	// it as it is; after an error it says nothing.
 	Made *Version
 }
 
@@ -111,8 +110,8 @@ func (op Op) IfVersion(v Version) Op {
 	return op
 }
 
-// Making returns op with v as the place for the version it makes, and sets v to
-// the empty version, which means unknown.
+// Making returns op with v as the place for the version that it makes, which is
+// set to the empty one: unknown.
 func (op Op) Making(v *Version) Op {
 	*v, op.Made = "", v
 	return op
@@ -121,23 +120,23 @@ func (op Op) Making(v *Version) Op {
 // ScanOptions narrows a [Scan]. The zero value scans everything, ascending.
 type ScanOptions struct {
 	After   string // only keys beyond this one, in the direction of the scan
-	Limit   int    // maximum number of entries; 0 means no limit
+	Limit   int    // at most so many entries; 0 means no limit
 	Reverse bool   // descending byte order
 }
 
 // Scanner is the capability behind [Scan].
 type Scanner interface {
-	// Scan yields the entries whose keys start with prefix. The loop body may use
-	// the store: no transaction or lock is held while it runs. Whether Scan sees
-	// writes made meanwhile depends on the engine.
+	// Scan yields the entries whose keys start with prefix. The loop body may
+	// use the store: no transaction or lock is held while it runs. Whether it
+	// sees writes made meanwhile is up to the engine.
 	Scan(ctx context.Context, prefix string, opts *ScanOptions) iter.Seq2[Entry, error]
 }
 
 // Finder is the capability behind [Find] and [EnsureIndex].
 type Finder interface {
-	// Find yields the matching documents in key order without reading those that
-	// do not match. A condition on a field that is not declared is an
-	// [*InvalidError]. What q refers to must not change until the loop ends.
+	// Find yields the matching documents in key order without reading those
+	// that do not match. A condition on a field that is not declared is an
+	// [*InvalidError]. What q refers to must not change before the loop ends.
 	Find(ctx context.Context, q Query) iter.Seq2[Entry, error]
 	// EnsureIndex declares top-level fields for Find, also on a store that
 	// already holds documents. Declared fields stay declared.
@@ -162,11 +161,11 @@ type Event struct {
 
 // Watcher is the capability behind [Watch].
 type Watcher interface {
-	// Watch subscribes before it returns, and delivers the changes made after that
-	// to keys with the prefix, in the order in which they were made. The sequence
-	// can be ranged over once. It ends with ctx's error when ctx ends and with
-	// [ErrClosed] when the store closes; until then, or until a break, the
-	// subscription is held.
+	// Watch subscribes before it returns, and delivers changes to keys with
+	// the prefix that happen after that, in the order in which they were
+	// made. The sequence may be ranged over once. It ends with ctx's error
+	// when ctx ends and with [ErrClosed] when the store closes; until one of
+	// these, or a break, the subscription is held.
 	Watch(ctx context.Context, prefix string) (iter.Seq2[Event, error], error)
 }
 
@@ -196,41 +195,42 @@ type Fault struct {
 
 // Checker is the capability behind [Check].
 type Checker interface {
-	// Check reads the whole store and yields the damage it finds. An error means
-	// that it could not look, not that it found damage.
+	// Check reads the whole store and yields the damage it finds. An error
+	// means that it could not look, not that it found something.
 	Check(ctx context.Context) iter.Seq2[Fault, error]
 }
 
 // UnreadableLister is the capability behind [Unreadable].
 type UnreadableLister interface {
-	// Unreadable yields what is in the place of documents whose keys start with
-	// prefix but cannot be read as a document: List, Scan and Find leave it out
-	// without an error. A Fault has the key if it is known. What may be in the
-	// place of any document, because nothing shows its type, is yielded for every
-	// prefix of documents. Sound documents are not read. If an engine keeps
-	// records in files as well, unreadable ones are yielded for the prefixes of
-	// records; for these, List yields the key, and Get and Scan return an error.
+	// Unreadable yields what stands in the place of documents whose keys start
+	// with prefix and cannot be read as one: List, Scan and Find leave it out, and
+	// do so without an error. A Fault has the key where one is known. What
+	// may be in the place of any document, since nothing tells its type, is
+	// yielded for every prefix of documents. What is sound is not read. Where an
+	// engine keeps records in files as well, those that cannot be read are
+	// yielded for the prefixes of records; List has their keys, and Get and Scan
+	// an error.
 	Unreadable(ctx context.Context, prefix string) iter.Seq2[Fault, error]
 }
 
 // Compacter is the capability behind [Compact].
 type Compacter interface {
-	// Compact reclaims the space of deleted and replaced values.
+	// Compact gives back space that deleted and replaced values held.
 	Compact(ctx context.Context) error
 }
 
 // Snapshotter is the capability behind [Snapshot].
 type Snapshotter interface {
-	// Snapshot returns the store as it is at one moment, between batches. It is a
-	// store of its own, to be read and closed; it does not see later writes and
-	// may refuse its own. Closing the engine need not close it.
+	// Snapshot returns the store as it is at one moment, between batches. It
+	// is a store of its own, to be read and closed; writes do not reach it
+	// and it may refuse its own. Closing the engine need not close it.
 	Snapshot(ctx context.Context) (Adapter, error)
 }
 
 // Durability is what a nil error from a write promises.
 type Durability uint8
 
-// The levels of durability, the same in the options of every engine.
+// The levels of durability; the same in the options of every engine.
 const (
 	Full    Durability = iota // survives power loss; the default
 	Process                   // survives the death of the process (kill -9)

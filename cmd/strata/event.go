@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stratamem/strata/internal/transcript"
+	"github.com/stratamem/strata/layers"
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
 )
@@ -58,7 +59,9 @@ type said struct {
 	Text string          `json:"text"`
 }
 
+// quote quotes items, without their secrets.
 func quote(items []projection.Item) []said {
+	items, _ = layers.Redact(items)
 	list := make([]said, 0, len(items))
 	for i := range items {
 		it := &items[i]
@@ -89,6 +92,7 @@ type totals struct {
 	Other      int   `json:"other,omitempty"`    // entries of the input that are no conversation
 	Faults     int   `json:"faults,omitempty"`   // what was broken in the input, or could not be taken
 	Unanswered int   `json:"unanswered,omitempty"`
+	Redacted   int   `json:"redacted,omitempty"` // secrets in the input and in answers
 
 	Left     transcript.Left `json:"left_out,omitzero"` // of the input, each reported with its line
 	Replaced transcript.Left `json:"replaced,omitzero"` // of the input, by what the endpoint's model answers

@@ -113,9 +113,9 @@ func (l *loop) makeMemory() error {
 		Clock: l.clock.now, TracerProvider: l.tracing.provider,
 	}
 	if l.system != nil && !l.systemRefused {
-		opts.System = l.system.Items
+		opts.System, _ = layers.Redact(l.system.Items)
 	}
-	ready := readyLayers(s.instructions)
+	ready := append([]memory.Layer{layers.Secrets(nil)}, readyLayers(s.instructions)...)
 	if l.ledger != nil {
 		ready = append([]memory.Layer{l.ledger.layer()}, ready...)
 	}
@@ -231,6 +231,10 @@ func (l *loop) playRounds(ctx context.Context, t *transcript.Turn) (err error) {
 		if err != nil {
 			return err
 		}
+		_, given := layers.Redact(items) // as the layer did
+		var said []string
+		resp.Items, said = layers.Redact(resp.Items)
+		l.totals.Redacted += len(given) + len(said)
 		if resp.Items, err = l.commitItems(ctx, t, resp); err != nil {
 			return err
 		}

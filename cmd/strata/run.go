@@ -60,6 +60,9 @@ Run it again, after an interrupt or a kill, or with a longer FILE, and only what
 new is added: entries are known by their ids, or by their words and place. It says
 how much was there. System messages that begin a thread are its system text.
 
+Keys of providers, tokens, private keys and passwords in URLs are redacted before
+anything is stored, shown or sent, and counted.
+
 What is broken in FILE, or cannot be taken (an item of more than 4 MiB or over the
 budget, a thread whose name is too long), is reported as file:line: why, and the
 rest goes on. With --strict the first fault ends the run.
@@ -409,6 +412,9 @@ func (r *transcriptRun) drawInput(t *totals) {
 		text += "; " + plural(t.Other, "entry is", "entries are") + " no conversation, or of a sub-agent"
 	}
 	r.s.printf("  %s\n", text)
+	if t.Redacted > 0 {
+		r.s.printf("  %s redacted: they are neither stored nor sent\n", plural(t.Redacted, "secret was", "secrets were"))
+	}
 	if kinds := leftText(&t.Left); kinds != "" {
 		r.s.printf("  left out, reported above: %s\n", kinds)
 	}

@@ -26,6 +26,7 @@ const runTree = `strata run
   begin
   turn
     project
+      append secrets
       recall instructions
       recall working-memory
       recall observations

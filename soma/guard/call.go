@@ -19,23 +19,23 @@ const MaxArguments = 512 << 10
 // maxDepth is how deep arguments may be nested.
 const maxDepth = 100
 
-// Call is a tool call about to be made, together with what the loop knows of
-// its run. Fields that do not apply stay zero.
+// Call is a tool call that is about to be made, and what the loop knows of its
+// run. Fields that do not apply stay zero.
 type Call struct {
 	Agent string
 	Team  string
 	Tool  string
 	Node  Node
 	// Arguments are the arguments as the model gave them, a JSON object; nil for
-	// none. If they are anything else, a condition that reads them cannot be
+	// none. A condition that reads arguments which are no object cannot be
 	// evaluated.
 	Arguments json.RawMessage
-	Time      time.Time // zero means now
-	Attempt   int       // 1 is the first; 0 means 1
-	Cost      float64   // of the run so far, in the loop's own currency
+	Time      time.Time // zero: now
+	Attempt   int       // 1 is the first; 0 counts as 1
+	Cost      float64   // of the run so far, in the currency in which the loop counts
 	Tokens    int       // of the run so far
-	// Counters are numbers of the loop's own that rules read by name. A rule that
-	// reads one that is missing cannot be evaluated.
+	// Counters are numbers of the loop's own that rules ask for by name. A rule
+	// that asks for one that is not here cannot be evaluated.
 	Counters map[string]float64
 }
 
@@ -46,32 +46,31 @@ type Node struct {
 	Name string `expr:"name"`
 }
 
-// Subject selects the calls that a number is about: those that match each field
-// that is not empty. The zero Subject selects all calls.
+// Subject says which calls a number is of: those that agree with all of its
+// fields that are not empty. The zero Subject is all calls.
 type Subject struct {
 	Agent string
 	Tool  string
 	Node  string // id
 }
 
-// Tally is what is known about the calls of a subject.
+// Tally is what is known of the calls of a subject.
 type Tally struct {
 	Calls    int // begun
 	Finished int // those whose outcome is known
 	Failures int // those of Finished that failed
-	Streak   int // failures since the last success, over all time
+	Streak   int // failures since the last success, of all time
 }
 
-// Rates is knowledge of past calls. A [Window] has that of one process; a store
-// of executions could be another. Tally returns the calls of a subject during
-// the time over before now, zero if nothing is known. Check calls it,
-// concurrently if Check is called concurrently, and it should answer from
-// memory.
+// Rates is knowledge of past calls. A [Window] is one for a process; a store of
+// executions can be another. Tally returns the calls of a subject in the time
+// before now, zero where nothing is known. It is called by Check, by several
+// goroutines if Check is, and should answer from memory.
 type Rates interface {
 	Tally(of Subject, over time.Duration) Tally
 }
 
-// scope is what conditions see of one call.
+// scope is what the conditions see of one call.
 type scope struct {
 	call  *Call
 	rates Rates
@@ -105,7 +104,7 @@ func (s *scope) env() map[string]any {
 	}
 }
 
-// why returns a condition that held, with the numbers it read.
+// why returns a condition that holds, with the numbers it read.
 func (s *scope) why(condition string) string {
 	var b strings.Builder
 	b.WriteString(condition)
@@ -116,7 +115,7 @@ func (s *scope) why(condition string) string {
 	return b.String()
 }
 
-// arguments decodes the arguments of the call once, when they are first needed.
+// arguments decodes the arguments of the call, once and when first asked for.
 func (s *scope) arguments() (map[string]any, error) {
 	if !s.decoded {
 		s.decoded = true
@@ -142,7 +141,7 @@ func (s *scope) tally(word string, over time.Duration) (Tally, error) {
 		of = Subject{Agent: c.Agent, Tool: c.Tool}
 	}
 	if of == (Subject{}) && word != "all" {
-		return Tally{}, nil // no node, so none of the calls of a node
+		return Tally{}, nil // a call of no node is none of the calls of a node
 	}
 	return s.rates.Tally(of, over), nil
 }
@@ -162,9 +161,8 @@ func finite(n float64) error {
 	return nil
 }
 
-// decode reads a JSON object more strictly than encoding/json does: if a name
-// occurs twice, a tool might obey a value other than the one that the guard
-// saw.
+// decode reads a JSON object more strictly than encoding/json: of two members
+// of one name, a tool may obey the other one than the guard has seen.
 func decode(raw json.RawMessage) (map[string]any, error) {
 	if len(raw) > MaxArguments {
 		return nil, fmt.Errorf("the arguments have %d bytes, more than %d", len(raw), MaxArguments)
@@ -188,7 +186,7 @@ func decode(raw json.RawMessage) (map[string]any, error) {
 	return args, nil
 }
 
-// errSyntax replaces the decoder's errors, which quote the arguments.
+// errSyntax takes the place of the decoder's errors, which quote the arguments.
 var errSyntax = errors.New("the arguments are not valid JSON")
 
 func decodeValue(d *json.Decoder, depth int) (any, error) {
@@ -228,7 +226,7 @@ func decodeObject(d *json.Decoder, depth int) (any, error) {
 		if err != nil {
 			return nil, errSyntax
 		}
-		name := t.(string) // the decoder admits nothing else here
+		name := t.(string) // the decoder admits nothing else there
 		if _, twice := object[name]; twice {
 			return nil, errors.New("the arguments name a member twice")
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// Limits of a condition; the package comment explains them.
+// Limits of a condition; the package comment gives the reasons.
 const (
 	maxCondition = 4096 // bytes
 	maxNodes     = 256  // of the syntax tree
@@ -27,8 +27,8 @@ const (
 	defaultOver  = time.Hour
 )
 
-// Names with a space cannot be written in a condition. scopeName is a variable
-// holding the *scope; the others are functions that take it.
+// Names with a space cannot be written in a condition. scopeName is a variable,
+// the *scope; the others are functions of it.
 const (
 	scopeName  = " scope"
 	argsName   = " args"
@@ -45,14 +45,14 @@ var (
 	variables = []string{"agent", "team", "tool", "weekday", "args"}
 )
 
-// options describes the language to the library.
+// options are the language as the library has to know it.
 func options() []expr.Option {
 	return []expr.Option{
 		expr.Env(new(scope{call: new(Call)}).env()),
 		expr.Optimize(false), // it makes "in" an error for a value of another type
 		expr.MaxNodes(maxNodes),
 		expr.DisableIfOperator(),
-		// The language defines functions with these names.
+		// Their names are functions of the language.
 		expr.DisableBuiltin("count"),
 		expr.Function("count", nil, new(func(string) float64)),
 		expr.Function(argsName, func(params ...any) (any, error) {
@@ -72,8 +72,8 @@ func options() []expr.Option {
 	}
 }
 
-// compile compiles a condition. It never panics and is quick on any text:
-// whatever could take long is rejected before the library sees it.
+// compile compiles a condition. It does not panic and is quick on any text:
+// what could take long is refused before the library sees it.
 func compile(condition string) (program *vm.Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -103,7 +103,7 @@ func compile(condition string) (program *vm.Program, err error) {
 	if err != nil {
 		return nil, placed(err)
 	}
-	// A value in args may be a bool; only the call shows whether it is.
+	// A value of args may be true or false; whether it is, only the call shows.
 	if t := program.Node().Type(); t.Kind() != reflect.Bool && t.Kind() != reflect.Interface {
 		return nil, fmt.Errorf("the condition is a %v, not true or false", t)
 	}
@@ -131,7 +131,7 @@ func run(machine *vm.VM, program *vm.Program, env map[string]any) (holds bool, e
 	return holds, nil
 }
 
-// plain rewrites evaluation errors that speak of Go or quote a value.
+// plain rewrites messages of evaluation that are Go's, or quote a value.
 func plain(message string) string {
 	if strings.HasPrefix(message, "interface conversion") || strings.HasPrefix(message, "reflect") {
 		return "a value is missing, or of a type that the operator is not for"
@@ -142,8 +142,8 @@ func plain(message string) string {
 	return message
 }
 
-// placed formats an error of the library as line:column: message, without
-// quoting the condition.
+// placed writes an error of the library as line:column: message, without the
+// lines of the condition.
 func placed(err error) error {
 	at, ok := errors.AsType[*file.Error](err)
 	if !ok {
@@ -153,8 +153,8 @@ func placed(err error) error {
 }
 
 // checker admits the syntax that the package comment describes. The library
-// knows more, some of which would make evaluation slow: nested loops, building
-// texts, and variables that double them.
+// knows more; of that, loops in loops, the building of texts and variables that
+// double them would make evaluation slow.
 type checker struct {
 	program int // instructions of regular expressions
 }
@@ -163,8 +163,8 @@ func refuse(n ast.Node, format string, args ...any) *file.Error {
 	return &file.Error{Location: n.Location(), Message: fmt.Sprintf(format, args...)}
 }
 
-// check explains why a tree is not in the language; inside reports whether it
-// is the second argument of any, all or none.
+// check says why a tree is not of the language; inside is whether it is the
+// second argument of any, all or none.
 func (c *checker) check(n ast.Node, inside bool) *file.Error {
 	switch n := n.(type) {
 	case *ast.NilNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode:
@@ -268,7 +268,7 @@ func (c *checker) pattern(text string) error {
 	return nil
 }
 
-// number is a numeric variable or a function call with its arguments.
+// number is a numeric variable, or a call of a function with its arguments.
 type number struct {
 	text string // as in the condition
 	of   func(*scope) (float64, error)
@@ -362,7 +362,7 @@ func variable(name string) (*number, error) {
 	return n, nil
 }
 
-// rewriter replaces what the checker admitted and the library does not know.
+// rewriter replaces what the checker has admitted and the library cannot know.
 type rewriter struct{}
 
 func (rewriter) Visit(n *ast.Node) {
@@ -378,13 +378,13 @@ func (rewriter) Visit(n *ast.Node) {
 			ast.Patch(n, hidden(numberName, &ast.ConstantNode{Value: v}))
 		}
 	case *ast.BuiltinNode:
-		// For a value whose type only the call shows, the library's any, all and none
-		// treat a text as a list.
+		// Of a value whose type only the call shows, the library's any, all and
+		// none take a text for a list.
 		if slices.Contains([]string{"any", "all", "none"}, node.Name) && node.Arguments[0].Type().Kind() == reflect.Interface {
 			node.Arguments[0] = hidden(listName, node.Arguments[0])
 		}
 	case *ast.BinaryNode:
-		// The library's + also joins texts, and a condition must not build texts.
+		// The library's + joins texts too, and a condition must not build texts.
 		if node.Operator == "+" {
 			ast.Patch(n, &ast.BinaryNode{Operator: "-", Left: node.Left, Right: &ast.UnaryNode{Operator: "-", Node: node.Right}})
 		}

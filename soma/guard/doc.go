@@ -1,22 +1,22 @@
-// Package guard judges tool calls by policies before they are made. It compiles
-// rules, which are canon policies with a condition, and decides whether a call
-// is allowed, warned about or blocked, and by which entries.
+// Package guard judges tool calls by policies before they are made: it
+// compiles rules, which are canon policies with a condition, and says of a call
+// whether it is allowed, warned of or blocked, and by which entries.
 //
-// It is not a sandbox: it sees what the model asks for, not what a tool does
-// with it, and it guards only loops that ask it.
+// It is no sandbox. It sees what the model asks for, not what a tool does with
+// it, and a loop that does not ask it is not guarded.
 //
 // The one decision: what cannot be judged counts as a violation. A rule that
-// does not compile holds for every call, and one whose evaluation fails holds
-// for that call, each with its own enforcement, so that a blocking policy never
-// silently has no effect. [Guard.Faults] lists the former for those who write
-// rules. A policy in doubt, because its document was changed without a review
-// or is missing, is a rule too: soma's Constraints returns a substitute for it.
-// If the constraints cannot be read, use [Closed].
+// does not compile holds for every call, one whose evaluation fails holds for
+// that call, each with its own enforcement, so that a blocking policy is never
+// silently without effect. [Guard.Faults] lists the former where rules are made.
+// A policy in doubt, because its document was changed past a review or is gone, comes
+// as a rule too: soma's Constraints has what stands in for it. Where those cannot
+// be read, [Closed] is the guard.
 //
 // # Verdicts
 //
-// A condition describes the calls that a policy forbids. If it is true, the
-// enforcement of the rule decides:
+// A condition describes the calls that a policy is against. Where it is true,
+// the enforcement of the rule decides:
 //
 //	info    allow, with a note
 //	warn    allow, with a warning
@@ -37,28 +37,28 @@
 //	weekday                        text    "monday" to "sunday", UTC
 //
 // Values in args have the types of JSON. Numbers are 64-bit floats, exact for
-// integers up to 2^53. A missing member is nil: it equals nothing else, and
-// contains, startsWith, endsWith and matches are false for it; other operators
-// fail. Names are exact: a tool that takes Path for path has to be asked about
-// both.
+// integers up to 2^53. A member that is missing is nil: equal to nothing else,
+// and contains, startsWith, endsWith and matches are false of it; other
+// operators fail. Names are exact: a tool that takes Path for path has to be
+// asked about both.
 //
 // # Functions
 //
 //	rate(of, over)     number  failures among the calls that finished, 0 to 1; 0 if there were none
 //	count(of, over)    number  calls begun
 //	streak(of)         number  failures since the last success
-//	counter(name)      number  the loop's counter of this name; fails if there is none
+//	counter(name)      number  that the loop gives under this name; fails where it does not
 //	len(x)             number  bytes of a text, elements of a list, members of an object
 //	lower(x), trim(x)  text    in lower case; without white space at its ends
-//	any(list, p)       bool    whether p holds for an element, written # in p
+//	any(list, p)       bool    whether p is true of an element, written # in p
 //	all(list, p)       bool    … of every element
 //	none(list, p)      bool    … of no element
 //
-// The argument of selects calls: "agent" those of this agent, "tool" those of
-// this tool, "node" those of this node, "call" those of this tool by this
-// agent, "all" every call. over is how far back to look, such as "90s", "15m"
-// or "24h", from "1s" to "24h"; the default is "1h". Both are literals, and so
-// is the name of a counter.
+// of says whose calls: "agent" for those of this agent, "tool" for those of
+// this tool, "node" for those of this node, "call" for those that this agent
+// makes of this tool, "all". over is how far back, such as "90s", "15m" or
+// "24h", from "1s" to "24h"; it may be left out and is then "1h". Both are
+// literals, and so is the name of a counter.
 //
 // # Operators
 //
@@ -75,12 +75,12 @@
 //	*                             of numbers
 //	??                            the right side where the left is nil: (args.mode ?? "r") == "w"
 //
-// The operators from == to matches have the same precedence, and ?? needs
-// parentheses when another operator follows.
+// == to matches bind alike, and ?? is put in brackets when another operator
+// follows.
 //
 // Literals are numbers, "texts" or 'texts', true, false, nil and [lists].
-// Backslashes in them are escapes, so a regular expression needs them doubled;
-// in `texts` they are not.
+// Backslashes in texts are escapes, so that a regular expression has them
+// twice; in `texts` they are not.
 //
 // # Examples
 //
@@ -100,15 +100,15 @@
 //
 // # Limits
 //
-// There are no loops except any, all and none, which do not nest and whose
-// second argument may use only #, literals, operators, len, lower and trim; no
-// user-defined functions or variables; no division, so no division by zero:
-// compare products instead; and nothing that builds a text, so no value is
-// larger than the arguments. A condition has at most 4,096 bytes and 256 nodes
-// of syntax, a regular expression 512 bytes, and all of a condition together
-// 500 instructions of RE2's. Arguments cannot be read if they are not a JSON
-// object, name a member twice, exceed [MaxArguments] bytes, or are nested more
-// than 100 deep; this fails only the conditions that read them.
+// There are no loops but any, all and none, which do not nest and whose second
+// argument sees only #, literals, operators, len, lower and trim; no functions
+// or variables of one's own; no division, so no division by zero: compare
+// products; and nothing that builds a text, so that no value is larger than the
+// arguments. A condition has at most 4,096 bytes and 256 nodes of syntax, a
+// regular expression 512 bytes, and all of a condition together 500
+// instructions of RE2's. Arguments that are no JSON object, that name a member
+// twice, have more than [MaxArguments] bytes or are more than 100 deep cannot be
+// read; only a condition that comes to need them fails by that.
 //
 // So a condition costs at most its size times that of the arguments: a
 // microsecond or less with usual ones, and about four seconds for the worst
@@ -116,10 +116,10 @@
 //
 // # The library
 //
-// Conditions are parsed, type-checked and evaluated by
-// github.com/expr-lang/expr, restricted to the above. CEL has a budget for
-// evaluation, which a language without loops does not need, but it links seven
-// more modules, adds almost six times as much to a program (9.3 MB, not 1.6),
-// and is five times slower to compile and three to ten times slower to
-// evaluate. Rego and Starlark are languages for programs, not for conditions.
+// Conditions are parsed, type-checked and evaluated by github.com/expr-lang/expr,
+// restricted to the above. CEL has a budget for evaluation, which no loops make
+// unnecessary, but links seven modules besides its own, adds almost six times as
+// much to a program (9.3 MB, not 1.6), and is five times slower to compile and
+// three to ten times slower to evaluate. Rego and Starlark are languages for
+// programs, not for conditions.
 package guard

@@ -10,7 +10,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// Enforcement is what a rule does to a call for which its condition holds.
+// Enforcement is what a rule does to a call that its condition holds for.
 type Enforcement string
 
 const (
@@ -24,8 +24,8 @@ const (
 	Abort Enforcement = "abort"
 )
 
-// rank orders enforcements, strongest first. An unknown word ranks as [Error]:
-// a misspelt policy is no weaker than a blocking one.
+// rank orders enforcements, strongest first. A word that is none of them ranks
+// as [Error]: a misspelt policy is no weaker than a blocking one.
 func (e Enforcement) rank() int {
 	switch e {
 	case Abort:
@@ -49,7 +49,7 @@ func (e Enforcement) action() Action {
 }
 
 // A Rule is a policy as a constraint: a condition that describes the calls the
-// policy forbids, and what to do about them.
+// policy is against, and what is done about them.
 type Rule struct {
 	ID          string // of the canon entry; required
 	Name        string // of the canon entry, for people
@@ -58,8 +58,8 @@ type Rule struct {
 	Message     string // for the agent and for people; empty: the name is shown
 }
 
-// A Fault is a rule that does not compile. Its text quotes names from the
-// condition.
+// A Fault is a rule that cannot be evaluated as it is written. Its text quotes
+// names of the condition.
 type Fault struct {
 	Rule Rule
 	Err  error // the cause, with line and column
@@ -82,7 +82,7 @@ type compiled struct {
 }
 
 // New compiles rules. It always returns a guard; rules that do not compile are
-// listed by Faults and count as violated by every call.
+// in its Faults and count as violated by every call.
 func New(rules []Rule) *Guard {
 	g := &Guard{rules: make([]compiled, len(rules))}
 	for i, r := range rules {
@@ -101,15 +101,14 @@ func New(rules []Rule) *Guard {
 	return g
 }
 
-// Closed returns a guard that blocks every call and says why, for a loop whose
+// Closed returns a guard that blocks every call, and says why: for a loop whose
 // policies cannot be read.
 func Closed(reason string) *Guard {
 	return New([]Rule{{ID: "closed", Condition: "true", Enforcement: Error, Message: "policies cannot be read: " + reason}})
 }
 
 // Faults returns the rules that did not compile, strongest enforcement first.
-// Show them to those who write policies: one that is error or abort blocks
-// every call.
+// Show them where policies are made: those of error or abort block every call.
 func (g *Guard) Faults() []Fault {
 	var all []Fault
 	for _, r := range g.rules {
@@ -120,14 +119,14 @@ func (g *Guard) Faults() []Fault {
 	return all
 }
 
-// Check judges a call that is about to be made. It evaluates all rules, so that
-// the verdict names every one that holds. A rule that cannot be evaluated
-// counts as holding: what cannot be judged is never silently allowed.
+// Check judges a call that is about to be made. All rules are evaluated, so
+// that the verdict names every one that holds. A rule that cannot be evaluated
+// counts as one that holds: what cannot be judged is not allowed silently.
 //
-// rates answers questions about past calls. If it is nil, rules that ask about
-// the past cannot be evaluated. Check does not panic, retains nothing of the
-// call, and takes time proportional to the rules and the arguments; see the
-// package comment.
+// rates answers for what the conditions ask of the past; nil means that there
+// is no such knowledge, and rules that ask for it cannot be evaluated. Check
+// does not panic, keeps nothing of the call, and takes time in proportion to
+// the rules and to the arguments; see the package comment.
 func (g *Guard) Check(call Call, rates Rates) Verdict {
 	s := &scope{call: &call, rates: rates}
 	env := s.env()
@@ -155,7 +154,7 @@ func (g *Guard) Check(call Call, rates Rates) Verdict {
 // Action is what to do with a call.
 type Action int
 
-// The actions, in ascending order of strength.
+// In ascending order of strength.
 const (
 	Allow   Action = iota
 	Warning        // make the call, and show the reasons
@@ -165,19 +164,19 @@ const (
 // String returns allow, warn or block.
 func (a Action) String() string { return [...]string{"allow", "warn", "block"}[a] }
 
-// Verdict is what the rules say about a call. The zero Verdict allows it.
+// Verdict is what the rules say of a call. The zero Verdict allows it.
 type Verdict struct {
 	Action  Action
-	End     bool     // whether the run should end: a rule with enforcement abort holds
+	End     bool     // the run should end: a rule of enforcement abort holds
 	Reasons []Reason // the rules that block or warn, strongest first, then as given to New
-	Notes   []Reason // the rules with enforcement info
+	Notes   []Reason // the rules that inform
 }
 
 // Reason is a rule that holds for a call.
 type Reason struct {
 	Rule Rule
-	Why  string // the condition, with the numbers it read, or why it could not be evaluated
-	Err  error  // from the evaluation; nil if the condition holds
+	Why  string // the condition, with the numbers it read, or why it cannot be evaluated
+	Err  error  // of the evaluation; nil when the condition holds
 }
 
 func (v *Verdict) add(r Reason) {
@@ -195,8 +194,8 @@ func (v *Verdict) add(r Reason) {
 //
 //	block: Nothing is written below /etc. (canon-no-etc)
 //
-// with one line for each reason. It quotes nothing of the call and may be given
-// to the model as the result of the call.
+// one line for each reason. It holds nothing of the call and may be handed to
+// the model as the result of the call.
 func (v Verdict) String() string {
 	if len(v.Reasons) == 0 {
 		return v.Action.String()

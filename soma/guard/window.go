@@ -6,8 +6,8 @@ import (
 )
 
 // tiers are the rings in which a series keeps its counts, finest first. A ring
-// of n buckets covers the time of n-1, because the current bucket and the
-// oldest are partial.
+// of n buckets answers for the time of n-1 of them, the current one and the one
+// in which the time begins being parts.
 var tiers = [...]struct {
 	width   time.Duration
 	buckets int64
@@ -19,32 +19,32 @@ var tiers = [...]struct {
 
 const bucketsOfSeries = 61 + 61 + 145
 
-// WindowOptions configures [NewWindow].
+// WindowOptions are the options of [NewWindow].
 type WindowOptions struct {
 	Now      func() time.Time // nil: time.Now
-	Subjects int              // how many subjects are counted separately; 0: 1024
+	Subjects int              // how many subjects are told apart; 0: 1024
 }
 
 // Window counts calls and their outcomes over the last 24 hours, in memory: a
-// loop reports every call that it makes and passes the window to [Guard.Check].
-// It is safe for concurrent use, also by many runs.
+// loop reports every call that it makes, and gives the window to [Guard.Check].
+// It may be used by many goroutines at once, and by many runs.
 //
 // Counts are never too low. They reach back further than asked for by less than
-// a second for up to a minute, by less than a minute for up to an hour, and by
-// less than ten minutes for up to a day. A call is counted when it starts.
-// Concurrent loops that ask at the same moment see the same count, so together
-// they can exceed a limit by their number.
+// a second where that is up to a minute, by less than a minute up to an hour,
+// and by less than ten minutes up to a day. A call is counted when it starts.
+// Two loops that ask at the same moment see the same count; a limit can be
+// passed by as many as that.
 //
-// A subject takes 6.4 KB. When there are more than Subjects, those without a
-// call for 24 hours are forgotten; if there are none, all further subjects are
-// counted together, and each is told the sum.
+// A subject takes 6.4 KB. When there are more than Subjects, those of which
+// nothing was heard for 24 hours are forgotten, and if there are none, all
+// further ones are counted together, and each is told the sum.
 type Window struct {
 	now   func() time.Time
 	limit int
 
 	mu     sync.Mutex
 	series map[Subject]*series
-	shared *series // counts the subjects over the limit; nil while there are none
+	shared *series // of the subjects past the limit; nil while there are none
 }
 
 // NewWindow returns an empty window.
@@ -61,7 +61,7 @@ func NewWindow(opts *WindowOptions) *Window {
 	return w
 }
 
-// outcome is what is known of a call.
+// outcome is what is told of a call.
 type outcome int
 
 const (
@@ -70,10 +70,10 @@ const (
 	failed
 )
 
-// Start counts a call that begins: among all calls, and for its agent, its
-// tool, its node, and the agent with the tool, as far as those fields are set.
-// The caller calls finish once the outcome is known; only the first call of
-// finish counts.
+// Start counts a call that begins: among all, for its agent, its tool, its
+// node, and for the agent with the tool, as far as the fields of call are not
+// empty. The caller calls finish once, when the outcome is known; what it says
+// after that counts for nothing.
 func (w *Window) Start(call Subject) (finish func(failed bool)) {
 	w.add(call, begun)
 	var once sync.Once
@@ -88,9 +88,8 @@ func (w *Window) Start(call Subject) (finish func(failed bool)) {
 	}
 }
 
-// Tally implements [Rates]. over is at most 24 hours; anything longer means 24
-// hours. Subjects that combine a node with an agent or a tool are not counted:
-// their tally is zero.
+// Tally implements [Rates]. over is at most 24 hours; more is taken for that.
+// A subject of a node with an agent or a tool is not counted, and zero.
 func (w *Window) Tally(of Subject, over time.Duration) Tally {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,9 +122,9 @@ func (w *Window) add(call Subject, o outcome) {
 	}
 }
 
-// seriesOf returns the series of a subject. While any subject uses the shared
-// series, no other gets one of its own, because it could have been counted
-// there before.
+// seriesOf returns the series of a subject. As long as some subjects are in
+// the shared series no other is given one of its own: it could have been there
+// before.
 func (w *Window) seriesOf(of Subject, now time.Time) *series {
 	if s, ok := w.series[of]; ok {
 		return s
@@ -177,7 +176,7 @@ func (s *series) add(now time.Time, o outcome) {
 	for _, t := range tiers {
 		turn := now.UnixNano() / int64(t.width)
 		b := &ring[turn%t.buckets]
-		if b.turn < turn { // otherwise it is this turn's, or the clock was set back
+		if b.turn < turn { // else it is this turn's, or the clock was set back
 			*b = bucket{turn: turn}
 		}
 		switch o {
