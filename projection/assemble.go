@@ -163,7 +163,7 @@ func (a *assembly) resume() (*View, string) {
 	}
 	h := history{from: a.epoch.from, pin: a.epoch.pin, summary: a.epoch.summary, ledger: a.epoch.ledger, hidden: hidden}
 	h.measure(a)
-	if a.frame.policy.Overflow == SlidingWindow && h.items > a.frame.policy.Window {
+	if a.windowStart(h.from) > h.from {
 		return nil, "history is over its window"
 	}
 	fixed := add(add(a.frame.systemSize, anchorSize), add(add(liveSize, sent), add(a.frame.tailSize, h.published)))

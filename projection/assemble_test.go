@@ -466,6 +466,58 @@ func TestSlidingWindow(t *testing.T) {
 	}
 }
 
+// In a turn of many tool calls the window holds too, with the user's message that stays
+// in front of it, and is cut in blocks: the prefix stands for about half a window.
+func TestSlidingWindowOfOneTurn(t *testing.T) {
+	for window := 2; window <= 24; window++ {
+		l := newLineage(t)
+		l.Policy = projection.Policy{Overflow: projection.SlidingWindow, Window: window}
+		l.step(nil, user("go"))
+		cuts := 0
+		for i := range 200 {
+			id := fmt.Sprint(i)
+			v := l.step(nil, projection.Call(id, "f", "{}"), projection.Result(id, "r"))
+			if v.Opened != "" {
+				cuts++
+			}
+			if lines := show(v); lines[0] != "history go" {
+				t.Fatalf("window %d, call %d: the view begins with %q", window, i, lines[0])
+			}
+			n, last := v.History.Items, 3 // the user's message, the call and its result
+			if n > max(window, last) || i > window && n < window/2 {
+				t.Fatalf("window %d, call %d: %d items", window, i, n)
+			}
+		}
+		if most := 400/max(1, (window-1)/2-1) + 1; cuts > most {
+			t.Errorf("window %d: %d cuts in 400 items, want at most %d", window, cuts, most)
+		}
+	}
+}
+
+// What must be shown is shown, even if it is more than the window, which is no reason
+// to open an epoch each time.
+func TestSlidingWindowUnderOneExchange(t *testing.T) {
+	l := newLineage(t)
+	l.Policy = projection.Policy{Overflow: projection.SlidingWindow, Window: 4}
+	items := []projection.Item{user("go")}
+	for i := range 6 {
+		items = append(items, projection.Call(fmt.Sprint(i), "f", "{}"))
+	}
+	for i := range 6 {
+		items = append(items, projection.Result(fmt.Sprint(i), "r"))
+	}
+	if v := l.step(nil, items...); v.History.Items != 13 {
+		t.Errorf("%d of 13 items", v.History.Items)
+	}
+	if v := l.step(nil); v.Opened != "" || v.History.Items != 13 {
+		t.Errorf("again: %d of 13 items, opened %q", v.History.Items, v.Opened)
+	}
+	l.append(assistant("done"))
+	if v := l.step(nil, user("thanks")); v.History.Items > 4 {
+		t.Errorf("later: %d items in a window of 4", v.History.Items)
+	}
+}
+
 func TestSummarize(t *testing.T) {
 	var asked [][]string
 	var fail error

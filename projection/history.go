@@ -94,17 +94,27 @@ func (h *history) breaks() []int {
 	return b
 }
 
-// overWindow returns where history must begin for the sliding window: at most
-// window items, at least half of that, at a user message if there is one.
-func overWindow(l *log, from, window int) int {
-	n := l.end()
-	if n-from <= window {
+// windowStart returns where history that begins at from must begin for the sliding
+// window: at from while it holds at most the policy's window of items, with the user's
+// newest message, which is shown in front of history that begins behind it; else with
+// at least half of the window, at a user message if one stands in the right place.
+// What must be shown is shown, even if that is more.
+func (a *assembly) windowStart(from int) int {
+	if a.frame.policy.Overflow != SlidingWindow {
 		return from
 	}
-	if u := l.userAtMost(n - (window+1)/2); u >= n-window {
-		return u
+	l, window := a.log, a.frame.policy.Window
+	n, pinned := l.end(), btoi(a.pin(from) >= 0)
+	if n-from+pinned <= window {
+		return from
 	}
-	return n - window
+	half := max(from, n-(window+1)/2)
+	start := l.userAtMost(half)
+	if start < max(from, n-window) {
+		// No user message stands there, so the newest may be in front.
+		start = max(l.exchangeAt(half), from, n-window+btoi(a.pin(half) >= 0))
+	}
+	return max(from, min(start, l.exchange()))
 }
 
 // cutAt returns where history must begin to fit budget tokens: with at least

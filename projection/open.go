@@ -195,10 +195,7 @@ func (a *assembly) cut(h *history, budget int, m *must) {
 		h.hidden = l.unpaired(from)
 		h.measure(a)
 	}
-	if a.frame.policy.Overflow == SlidingWindow {
-		h.from = min(overWindow(l, h.from, a.frame.policy.Window), m.begin)
-	}
-	settle(h.from)
+	settle(a.windowStart(h.from))
 	full := budget
 	if a.opened == overBudget && h.from <= a.epoch.from { // the prefix is lost: make room for several turns now
 		full = budget / 4 * 3

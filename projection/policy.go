@@ -13,7 +13,7 @@ type Overflow string
 // The overflow policies.
 const (
 	Truncate      Overflow = "truncate"       // drop the oldest items
-	SlidingWindow Overflow = "sliding_window" // keep at most Window items, then truncate
+	SlidingWindow Overflow = "sliding_window" // show at most Window items, cut in blocks to no less than half, then truncate
 	Summarize     Overflow = "summarize"      // put a summary in the place of what is dropped
 )
 
@@ -34,10 +34,14 @@ type Summarizer func(ctx context.Context, items []Item, max int) (string, error)
 
 // Policy bounds a view. The zero value means the documented defaults.
 type Policy struct {
-	Budget    int        // tokens of prompt and answer together; 0 means 128,000
-	Reserve   int        // tokens kept for the answer; 0 means 4,000, negative none
-	Overflow  Overflow   // empty means Truncate
-	Window    int        // items, for SlidingWindow; required there
+	Budget   int      // tokens of prompt and answer together; 0 means 128,000
+	Reserve  int      // tokens kept for the answer; 0 means 4,000, negative none
+	Overflow Overflow // empty means Truncate
+	// Window is the most items of history that a view shows with SlidingWindow, which
+	// requires it. The newest user message counts, wherever it stands. The newest tool
+	// exchange is shown whole, even if it is longer. History that outgrows the window is
+	// cut to about half of it, so that the prefix then holds for as many items again.
+	Window    int
 	Summarize Summarizer // required for Summarize
 
 	// UncachedFactor and CachedFactor are the prices of a prompt token that

@@ -121,7 +121,7 @@ func (p *Prefix) shown(layers []Contribution) (from int, items []Item) {
 		h.hidden, _ = a.stillHidden()
 		h.measure(&a)
 		over := add(e.tokens, a.log.size(e.shown, a.log.end())) > a.cap
-		if !over && (a.frame.policy.Overflow != SlidingWindow || h.items <= a.frame.policy.Window) {
+		if !over && a.windowStart(e.from) == e.from {
 			return e.from, h.shown(a.log)
 		}
 		a.opened = overBudget
