@@ -13,9 +13,9 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// Check reads the whole collection and yields what is wrong with it: what its
-// index has, see search.Check, and documents of which passages are missing or
-// left over. An error means that it could not look.
+// Check reads the whole collection and yields what is wrong with it: faults of
+// its index, see search.Check, and documents with missing or surplus passages.
+// An error means that it could not look.
 func (c *Collection) Check(ctx context.Context) iter.Seq2[storage.Fault, error] {
 	return func(yield func(storage.Fault, error) bool) {
 		for f, err := range search.Check(ctx, c.index) {
@@ -66,8 +66,8 @@ func (c *Collection) Check(ctx context.Context) iter.Seq2[storage.Fault, error] 
 	}
 }
 
-// Rebuild makes the postings of the collection anew from its passages, and
-// returns how many those are; see search.Rebuild. Nobody else should write the
+// Rebuild rebuilds the postings of the collection from its passages and returns
+// the number of passages; see search.Rebuild. Nobody else may write the
 // collection meanwhile.
 func (c *Collection) Rebuild(ctx context.Context) (int, error) {
 	h, _, err := c.read(ctx)

@@ -16,48 +16,48 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// Owner is whose a collection is. Collections of different owners know nothing
-// of each other, whatever their names are. The zero Owner is everyone who uses
-// the store.
+// Owner identifies whose a collection is. Collections of different owners are
+// independent, whatever their names. The zero Owner is everyone who uses the
+// store.
 type Owner struct {
 	Kind, ID string // for example "resource" and a person's id
 }
 
-// Options of a collection. The zero value is the default.
+// Options configures a collection. The zero value means the defaults.
 type Options struct {
-	// Language is that of stemming and stop words, as in search.Options. It is
-	// that of the collection if that exists already, or else English; another
-	// one than that of the collection is a [*search.MismatchError].
+	// Language is that of stemming and stop words, as in search.Options. The
+	// default is the language of the collection if it exists, or else English. Any
+	// other language than that of the collection is a [*search.MismatchError].
 	Language string
-	// Ranking says what relevance is made of. A zero field means a default for
-	// documents: B 0.5, Floor 0.55, K1 as in search.Ranking, and none of the
-	// other cues, which are for conversations: among documents they were
-	// measured to find nothing more, and the score of a whole file, where it is
-	// long, lifts what is not relevant above the floor.
+	// Ranking weighs what makes a passage relevant. A zero field means a default
+	// for documents: B 0.5, Floor 0.55, K1 as in search.Ranking, and none of the
+	// other cues, which are for conversations: measured on documents, they found
+	// nothing more, and the score of a whole long file lifted irrelevant passages
+	// above the floor.
 	Ranking search.Ranking
 }
 
-// Collection is a named set of documents in a store. It may be used by several
-// goroutines at once, and by any number of processes beside; each call sees
-// what is in the store when it begins. It holds in memory what the index needs
-// to answer, 10 MB at most and about 30 bytes a passage, once for searching and once
-// for changing. There is nothing to close.
+// Collection is a named set of documents in a store. It is safe for concurrent
+// use, and any number of processes may use the same one; each call sees what is
+// in the store when it begins. It keeps in memory what the index needs to
+// answer, at most 10 MB and about 30 bytes a passage, once for searching and
+// once for changing. There is nothing to close.
 type Collection struct {
 	store   storage.Adapter
 	space   storage.Scoped
 	index   storage.Scoped
 	options Options
-	checker *search.Index // says what passages the store takes, and is never read
+	checker *search.Index // knows what passages the store accepts; never read
 
 	mu       sync.Mutex
-	reader   *search.Index // nil until a head was seen
+	reader   *search.Index // nil until a head was read
 	language string        // of reader
 
 	writing sync.Mutex // held by one writer of this process
 	writer  *search.Index
 }
 
-// DefaultName is the name of a collection that was given none.
+// DefaultName is the name of a collection without a name.
 const DefaultName = "default"
 
 const (
@@ -67,7 +67,7 @@ const (
 	indexSpace = "i"
 
 	maxSegment = 256 // bytes of each part of a collection's prefix
-	longestKey = 48  // bytes of a key below it, that of a passage
+	longestKey = 48  // bytes of the longest key below it, that of a passage
 	headFormat = 1
 )
 
@@ -78,9 +78,9 @@ type head struct {
 	Revision int64  `json:"revision"` // counts the batches
 }
 
-// Open returns the collection of an owner with a name; "" is [DefaultName].
-// Nothing is read, and nothing written: a collection exists once a document was
-// put in. nil opts are the defaults.
+// Open returns the named collection of an owner; "" means [DefaultName]. It
+// reads and writes nothing: a collection exists once a document was put into
+// it. nil opts are the defaults.
 func Open(store storage.Adapter, owner Owner, name string, opts *Options) (*Collection, error) {
 	name = cmp.Or(name, DefaultName)
 	for _, text := range []string{owner.Kind, owner.ID, name} {
@@ -147,8 +147,8 @@ func Places(ctx context.Context, store storage.Adapter) iter.Seq2[Place, error] 
 	}
 }
 
-// read returns the head of the collection with its version; one that does not
-// exist has the zero head.
+// read returns the head of the collection and its version; the head of one that
+// does not exist is zero.
 func (c *Collection) read(ctx context.Context) (head, storage.Version, error) {
 	var h head
 	value, version, err := c.store.Get(ctx, c.space.Key(headKey))
@@ -170,7 +170,8 @@ func (c *Collection) read(ctx context.Context) (head, storage.Version, error) {
 	return h, version, nil
 }
 
-// searcher returns the index to search, nil if the collection does not exist.
+// searcher returns the index to search, or nil if the collection does not
+// exist.
 func (c *Collection) searcher(ctx context.Context) (*search.Index, error) {
 	h, _, err := c.read(ctx)
 	if err != nil || h.Format == 0 {
@@ -211,9 +212,9 @@ func (c *Collection) List(ctx context.Context) ([]File, error) {
 	return list, nil
 }
 
-// Below reports whether a document's name is one that is asked for: the name
-// itself, or that of a folder that it lies in. "." is the folder of all names
-// that begin neither with "/" nor with "..".
+// Below reports whether a document's name equals what is asked for or lies
+// below it as a folder. "." is the folder of all names that begin neither with
+// "/" nor with "..".
 func Below(folder, name string) bool {
 	if folder == "." {
 		return name != ".." && !strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "../")
@@ -224,30 +225,30 @@ func Below(folder, name string) bool {
 // Query is a question to a collection.
 type Query struct {
 	Text string
-	// Files are names of documents, and of folders, which stand for all below
-	// them; see [Below]. Empty means all.
+	// Files are names of documents, and of folders, which stand for everything
+	// below them; see [Below]. Empty means all.
 	Files []string
 	Kinds []string // of documents; empty means all
-	Limit int      // how many passages are wanted at most; 0 means 10
-	Floor float64  // replaces that of the ranking; negative none
+	Limit int      // maximum number of passages; 0 means 10
+	Floor float64  // replaces that of the ranking; negative: none
 }
 
 // Hit is a passage that was found.
 type Hit struct {
 	Passage
-	Score float64 `json:"score"` // about 1 for all of what the query asks for, by information
+	Score float64 `json:"score"` // about 1 for all the information the query asks for
 	Key   string  `json:"key"`   // of the passage's record in the store
 }
 
 // Result is the answer to a query.
 type Result struct {
 	Hits []Hit  // best first
-	Note string // why there is nothing; else empty
+	Note string // why there are no hits, or empty
 }
 
-// Search returns the passages that answer a question best, if any does; see
-// package search for how that is told. Each has a word of the question, in its
-// text or its heading, and at least half the score of the best.
+// Search returns the passages that answer a question best, if there are any;
+// package search explains the ranking. Each contains a word of the question in
+// its text or heading, and scores at least half of the best.
 func (c *Collection) Search(ctx context.Context, q Query) (Result, error) {
 	ix, err := c.searcher(ctx)
 	if err != nil {
@@ -287,7 +288,7 @@ func (c *Collection) Search(ctx context.Context, q Query) (Result, error) {
 	return out, nil
 }
 
-// expand returns the names of the documents that are below any of some names.
+// expand returns the names of the documents at or below some names.
 func (c *Collection) expand(ctx context.Context, names []string) ([]string, error) {
 	files, err := c.List(ctx)
 	if err != nil {

@@ -21,19 +21,19 @@ const (
 	Code     = "code"
 )
 
-// File is what a collection knows of a document beside its passages.
+// File is what a collection knows about a document besides its passages.
 type File struct {
-	Name     string    `json:"name"` // by which it is cited: a path with slashes; 900 bytes at most
+	Name     string    `json:"name"` // the name by which it is cited: a path with slashes, at most 900 bytes
 	Kind     string    `json:"kind"` // one of the constants, for filters
 	Size     int64     `json:"size"` // bytes of the file
 	Modified time.Time `json:"modified"`
 	Added    time.Time `json:"added"`         // when it was last read
 	Digest   string    `json:"digest"`        // of the file's content
-	Cut      string    `json:"cut,omitempty"` // how it was cut into passages, for who does
+	Cut      string    `json:"cut,omitempty"` // how it was cut into passages, for the one who cuts
 	Passages int       `json:"passages"`      // set by Put
-	// Partial says that somebody is putting or removing the document, or was
-	// interrupted: do it again. Until then some of its passages are not found,
-	// or are still there. Set by Put and Remove.
+	// Partial means that the document is being put or removed, or that this was
+	// interrupted: do it again. Until then some of its passages may be missing, or
+	// may still be there. Set by Put and Remove.
 	Partial bool `json:"partial,omitempty"`
 }
 
@@ -48,7 +48,7 @@ type Passage struct {
 	File    string `json:"file"` // its name; set by Put
 	Kind    string `json:"kind"` // of the file; set by Put
 	First   int    `json:"first"`
-	Last    int    `json:"last"` // lines of the file, counted from 1
+	Last    int    `json:"last"` // lines of the file, from 1
 	Heading string `json:"heading,omitempty"`
 	Text    string `json:"text"` // under 1 MiB of UTF-8
 }
@@ -68,7 +68,7 @@ const (
 	maxPlaces  = 1_000_000
 )
 
-// Validate says what is wrong with a document that is to be put.
+// Validate returns an error if a document cannot be put.
 func (d *Document) Validate() error {
 	switch {
 	case d.Name == "":
@@ -98,7 +98,7 @@ func fileID(name string) string {
 }
 
 // indexed returns the passages of a document as the index has them. The text
-// begins with the heading, so that its words count, on a line of its own.
+// begins with the heading, on a line of its own, so that its words count.
 func (d *Document) indexed() []search.Doc {
 	list := make([]search.Doc, len(d.Passages))
 	for i := range d.Passages {
@@ -126,7 +126,7 @@ func passage(x *search.Doc) Passage {
 	return p
 }
 
-// oneLine returns a heading without line ends, cut to what is allowed.
+// oneLine returns a heading without line ends, cut to the limit.
 func oneLine(text string) string {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
 	if len(text) > maxHeading {

@@ -13,16 +13,16 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// Put puts documents in, each in the place of what the collection has of its
-// name. Passages that stay the same, lines included, are not written again.
+// Put stores documents, each replacing the one of the same name. Passages that
+// stay the same, lines included, are not written again.
 //
-// Several documents go into one batch as long as they fit, and a document into
-// one as long as at most a quarter of the operations of a batch of its passages come or
-// go, which are 250 unless the store says that it takes less. One with more is taken
-// in several steps, first out with what it no longer says, and is
-// [File].Partial until the last. After an error, the documents of the batches
-// before are in. [storage.ErrConflict] says that others changed the collection
-// during all of ten tries.
+// Documents share a batch as long as they fit. A document fits into one batch
+// if at most a quarter of the operations of a batch, usually 250, add or remove
+// its passages. A larger change takes several steps, removing what the document
+// no longer says first, and the document is [File].Partial until the last.
+// After an error, the documents of earlier batches are stored.
+// [storage.ErrConflict] means that others changed the collection during each of
+// ten tries.
 func (c *Collection) Put(ctx context.Context, list ...Document) error {
 	changes := make([]change, len(list))
 	for i := range list {
@@ -45,9 +45,8 @@ func (c *Collection) Put(ctx context.Context, list ...Document) error {
 	return nil
 }
 
-// Remove takes documents out by their names, and returns the names of those
-// that were there, sorted. A name that is of none is no error. Batches are as
-// for Put.
+// Remove removes documents by name and returns the names of those that existed,
+// sorted. A name without a document is no error. Batches are as in Put.
 func (c *Collection) Remove(ctx context.Context, names ...string) ([]string, error) {
 	files, err := c.List(ctx)
 	if err != nil {
@@ -71,16 +70,16 @@ func (c *Collection) Remove(ctx context.Context, names ...string) ([]string, err
 	return gone, nil
 }
 
-// change is what is to become of a document.
+// change is what is to happen to a document.
 type change struct {
 	file   File
 	docs   []search.Doc
 	remove bool
 }
 
-// step is how many passages come and go in one batch of a store with limits. A batch
-// holds as many records again, and segments of the index; where these make it too large
-// it is halved.
+// step is how many passages come and go in one batch, given the limits of the
+// store. A batch holds as many records again, and segments of the index; if
+// these make it too large, it is halved.
 func step(l storage.Limits) int { return max(l.Ops/4, 1) }
 
 func (c *Collection) write(ctx context.Context, changes []change) error {
@@ -114,9 +113,9 @@ func (c *Collection) write(ctx context.Context, changes []change) error {
 
 var errRoom = errors.New("the index needs more than a batch of the store holds: cut the document into smaller passages")
 
-// try makes one batch of the first changes, of at most room passages, and
-// returns how many of them are done with it. It begins with the version of the
-// head, so that all it reads is that old at most.
+// try writes one batch of the first changes, with at most room passages, and
+// returns how many of the changes are complete. It reads the version of the
+// head first, so that nothing it reads is older than that.
 func (c *Collection) try(ctx context.Context, changes []change, room int) (done int, err error) {
 	h, version, err := c.read(ctx)
 	if err != nil {
@@ -151,16 +150,16 @@ func (c *Collection) try(ctx context.Context, changes []change, room int) (done 
 	return p.done, c.store.Apply(ctx, ops...)
 }
 
-// plan is what goes into one batch.
+// plan is the content of one batch.
 type plan struct {
-	done  int          // changes that are over with it
-	files []storage.Op // on the records of files
-	gone  []string     // passages that go, by id
-	fresh []search.Doc // passages that come
+	done  int          // changes that it completes
+	files []storage.Op // records of files
+	gone  []string     // ids of passages to remove
+	fresh []search.Doc // passages to add
 }
 
-// plan takes the first changes, as long as there is room: the last one in part
-// if it is the only one.
+// plan takes the first changes that fit. It takes part of a change only if that
+// is the first.
 func (c *Collection) plan(ctx context.Context, changes []change, room int) (plan, error) {
 	var p plan
 	for i := range min(len(changes), room) {
@@ -175,7 +174,7 @@ func (c *Collection) plan(ctx context.Context, changes []change, room int) (plan
 			break
 		}
 		file := ch.file
-		if !whole { // what is said no longer goes first
+		if !whole { // remove first what is no longer said
 			stale = stale[:min(len(stale), left)]
 			added = added[:min(len(added), left-len(stale))]
 			file.Partial, file.Digest = true, ""
@@ -198,8 +197,8 @@ func (c *Collection) plan(ctx context.Context, changes []change, room int) (plan
 	return p, nil
 }
 
-// difference returns the ids of the passages that are in the index and no
-// longer said, and the passages that are not in it.
+// difference returns the ids of the passages that are in the index but no
+// longer in the document, and the passages that are not in the index.
 func (c *Collection) difference(ctx context.Context, ch *change) (stale []string, added []search.Doc, err error) {
 	said := make(map[string]bool, len(ch.docs))
 	for i := range ch.docs {
@@ -224,8 +223,8 @@ func (c *Collection) difference(ctx context.Context, ch *change) (stale []string
 	return stale, added, nil
 }
 
-// indexOps returns the operations that take passages out of the index and put
-// others in.
+// indexOps returns the operations that remove passages from the index and add
+// others.
 func (c *Collection) indexOps(ctx context.Context, gone []string, fresh []search.Doc) ([]storage.Op, error) {
 	ops, err := c.writer.Replace(ctx, c.index, gone, fresh...)
 	if err != nil {
@@ -235,7 +234,7 @@ func (c *Collection) indexOps(ctx context.Context, gone []string, fresh []search
 	for i := range ops {
 		removed[ops[i].Key] = ops[i].Delete
 	}
-	for _, id := range gone { // those that a damaged index knows nothing of
+	for _, id := range gone { // those unknown to a damaged index
 		if key := search.DocKey(id); !removed[key] {
 			ops = append(ops, storage.Remove(key))
 		}
