@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// golang makes blocks of the declarations of a Go file, each with the comments
+// golang divides a Go file into blocks, one per declaration with the comments
 // before it. It is false if the file does not parse.
 func golang(lines []line) ([]block, bool) {
 	var b strings.Builder
@@ -25,7 +25,7 @@ func golang(lines []line) ([]block, bool) {
 		last := &list[len(list)-1]
 		next := block{from: last.to, to: end(d), name: declared(d)}
 		switch g, ok := d.(*ast.GenDecl); {
-		case next.to == next.from: // on the line of the one before
+		case next.to == next.from: // on the same line as the one before
 			continue
 		case ok && g.Tok == token.IMPORT:
 			last.to = next.to
@@ -39,7 +39,7 @@ func golang(lines []line) ([]block, bool) {
 	return list, true
 }
 
-// declared names what a declaration declares.
+// declared returns the names that a declaration declares.
 func declared(d ast.Decl) string {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -87,8 +87,8 @@ func receiver(e ast.Expr) string {
 	}
 }
 
-// indented makes blocks of code in any language: one begins at a line without
-// indent after an empty one.
+// indented divides code in any language into blocks: a block begins at an
+// unindented line after an empty one.
 func indented(lines []line) []block {
 	var list []block
 	from := 0

@@ -1,12 +1,12 @@
 // Package source reads files for collections of documents: it walks folders,
-// sees what changed, and cuts texts into passages at their structure.
+// detects changes, and cuts texts into passages along their structure.
 //
-// It is not the collection, which is package storage/docs, and it fetches
-// nothing but files. It is apart from it so that a program that only searches
-// documents links no parser of HTML.
+// The collection itself is package storage/docs, and source reads only files.
+// The two are separate so that a program that only searches documents links no
+// HTML parser.
 //
-// The one decision: a passage is a stretch of whole lines of its file wherever
-// that fits the limit, word for word, so that file and lines say where to look,
-// and no text is lost: what is in the file is in one of the passages. Of HTML
-// it is the text, without tags, scripts and styles.
+// The one decision: wherever the limit permits, a passage is a run of whole
+// lines of its file, word for word, so that a file and line numbers say where
+// to look. No text is lost: whatever is in the file is in one of the passages.
+// For HTML, this is the text without tags, scripts and styles.
 package source

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// hypertext makes lines and blocks of the text of an HTML page: one line for
-// each paragraph, item of a list, row of a table, and line of preformatted
-// text. It reads tags one after another, which keeps the lines of the file and
-// takes any tags, closed or not.
+// hypertext turns the text of an HTML page into lines and blocks: one line for
+// each paragraph, list item, table row, and line of preformatted text. It reads
+// tags one after another, which preserves the line numbers of the file and
+// tolerates unclosed tags.
 func hypertext(lines []line) ([]line, []block) {
 	var b strings.Builder
 	for i := range lines {
@@ -38,20 +38,20 @@ func hypertext(lines []line) ([]line, []block) {
 type hyperReader struct {
 	lines     []line
 	blocks    []block
-	at, limit int // line of the file, and that where the token ends
+	at, limit int // current line of the file, and the line where the token ends
 
-	text        strings.Builder // of the line at work
+	text        strings.Builder // the current line
 	first, last int
-	space       bool      // goes before what comes next
-	heading     atom.Atom // that the text is of
-	item        bool      // of a list
-	listed      bool      // the last block is of items
-	dropped     atom.Atom // an element whose text is not for people
-	pre         int       // how deep in preformatted text
-	code        int       // where that began
+	space       bool      // whether a space goes before what comes next
+	heading     atom.Atom // the heading the text belongs to
+	item        bool      // whether the line belongs to a list
+	listed      bool      // whether the last block is a list
+	dropped     atom.Atom // the element being skipped, whose text is not for people
+	pre         int       // nesting depth of preformatted text
+	code        int       // where the preformatted text began
 }
 
-// token takes a tag or a text.
+// token handles a tag or a text.
 func (h *hyperReader) token(t html.Token) {
 	switch t.Type {
 	case html.TextToken:
@@ -131,8 +131,8 @@ var breaks = func() map[atom.Atom]bool {
 	return set
 }()
 
-// write adds text: white space of any length is one space, or where it is
-// preformatted what it is.
+// write adds text, with each run of white space as one space, or unchanged if
+// it is preformatted.
 func (h *hyperReader) write(text string) {
 	for _, r := range text {
 		switch {
@@ -174,7 +174,7 @@ func (h *hyperReader) line() {
 	h.space = false
 }
 
-// end ends the line at work, if there is one, and makes a block of it.
+// end ends the current line, if there is one, and makes it a block.
 func (h *hyperReader) end() {
 	if h.text.Len() == 0 {
 		return

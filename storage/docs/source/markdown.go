@@ -13,9 +13,10 @@ var (
 	listItem  = regexp.MustCompile(`^ {0,3}(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)`)
 )
 
-// markdown makes blocks of Markdown: the part of CommonMark that tells headings,
-// code, lists and paragraphs apart. Headings are one level lower than in the
-// text: above them is the title in the front matter.
+// markdown divides Markdown into blocks: it knows the part of CommonMark that
+// distinguishes headings, code, lists and paragraphs. Headings are one level
+// lower than in the text, because the title in the front matter ranks above
+// them.
 func markdown(lines []line) []block {
 	m := markdownReader{lines: lines}
 	i := m.frontMatter()
@@ -32,15 +33,14 @@ type markdownReader struct {
 
 func (m *markdownReader) text(i int) string { return strings.TrimRight(m.lines[i].text, " \t\n") }
 
-// emit adds a block that ends at a line, with the empty lines behind it.
+// emit adds a block that ends at a line, with the empty lines after it.
 func (m *markdownReader) emit(b block, to int) int {
 	b.to = pastBlank(m.lines, to)
 	m.blocks = append(m.blocks, b)
 	return b.to
 }
 
-// frontMatter takes what stands between two lines of "---" at the very
-// beginning.
+// frontMatter reads what is between two lines of "---" at the very beginning.
 func (m *markdownReader) frontMatter() int {
 	if len(m.lines) == 0 || m.text(0) != "---" {
 		return 0
@@ -58,7 +58,7 @@ func (m *markdownReader) frontMatter() int {
 	return 0
 }
 
-// block takes the block that begins at a line.
+// block reads the block that begins at a line.
 func (m *markdownReader) block(i int) int {
 	text := m.text(i)
 	switch h := atx.FindStringSubmatch(text); {
@@ -74,8 +74,8 @@ func (m *markdownReader) block(i int) int {
 	return m.paragraph(i)
 }
 
-// pastFence returns the line after the code that begins with the fence at a
-// line: after its closing fence, or at the end.
+// pastFence returns the line after fenced code that begins at a line: after the
+// closing fence, or at the end.
 func (m *markdownReader) pastFence(i int) int {
 	open := fence.FindStringSubmatch(m.text(i))[1]
 	for i++; i < len(m.lines); i++ {
@@ -94,7 +94,7 @@ func (m *markdownReader) fenced(i int) int {
 	return m.emit(b, to)
 }
 
-// list takes a list with all that is indented in it.
+// list reads a list with everything indented in it.
 func (m *markdownReader) list(i int) int {
 	b := block{from: i}
 	for i < len(m.lines) {
@@ -118,7 +118,7 @@ func (m *markdownReader) list(i int) int {
 	return m.emit(b, i)
 }
 
-// paragraph takes a paragraph, a table, or a heading that is underlined.
+// paragraph reads a paragraph, a table, or an underlined heading.
 func (m *markdownReader) paragraph(from int) int {
 	for i := from; ; i++ {
 		if i == len(m.lines) {

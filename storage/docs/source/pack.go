@@ -10,18 +10,18 @@ import (
 	"github.com/stratamem/strata/storage/docs"
 )
 
-// packer makes passages of blocks.
+// packer packs blocks into passages.
 type packer struct {
 	size int
 	list []docs.Passage
-	path []block // headings that what comes next lies below
+	path []block // headings above what comes next
 
-	// The passage at work.
+	// The current passage.
 	text        strings.Builder
 	first, last int
-	spare       string   // empty lines, which count only with what follows
-	body        bool     // it has more than headings
-	names       []string // of what it declares
+	spare       string   // empty lines, which count only if something follows
+	body        bool     // whether it has more than headings
+	names       []string // names that it declares
 }
 
 // add takes the next block with its lines.
@@ -36,14 +36,14 @@ func (p *packer) add(b *block, lines []line) {
 		p.path = append(p.path, block{level: b.level, title: shorten(b.title)})
 	}
 	size := sizeOf(lines)
-	late := p.body && p.text.Len() > p.size/2 // to begin what must be cut
+	late := p.body && p.text.Len() > p.size/2 // late enough to begin what must be cut
 	if !p.holds(size) && (size <= p.size && (p.body || b.whole) || late) {
 		p.flush()
 	}
 	p.fill(lines, b)
 }
 
-// fill takes the lines of a block, cutting it only where it must be.
+// fill adds the lines of a block, cutting it only where necessary.
 func (p *packer) fill(lines []line, b *block) {
 	if p.holds(sizeOf(lines)) {
 		p.take(lines, b)
@@ -74,11 +74,11 @@ func (p *packer) fill(lines []line, b *block) {
 	}
 }
 
-// take puts lines into the passage at work.
+// take adds lines to the current passage.
 func (p *packer) take(lines []line, b *block) {
 	for _, l := range lines {
 		if l.blank() {
-			if len(p.spare) <= p.size { // of more none is wanted
+			if len(p.spare) <= p.size { // more are not needed
 				p.spare += l.text
 			}
 			continue
@@ -96,12 +96,12 @@ func (p *packer) take(lines []line, b *block) {
 	}
 }
 
-// holds reports whether the passage at work has room.
+// holds reports whether the current passage has room for more.
 func (p *packer) holds(size int) bool {
 	return p.text.Len()+len(p.spare)+size <= p.size || p.text.Len() == 0 && size <= p.size
 }
 
-// flush ends the passage at work.
+// flush ends the current passage.
 func (p *packer) flush() {
 	if p.text.Len() > 0 {
 		p.list = append(p.list, docs.Passage{
@@ -126,7 +126,7 @@ func (p *packer) heading() string {
 	return strings.Join(titles, " > ")
 }
 
-// maxTitle bounds a title in a path, in bytes. It is whole in the text.
+// maxTitle bounds a title in a path, in bytes. The text has the whole title.
 const maxTitle = 100
 
 func shorten(title string) string {
@@ -140,7 +140,8 @@ func shorten(title string) string {
 	return title[:n] + "…"
 }
 
-// sizeOf returns the bytes of lines without the white space at their end.
+// sizeOf returns the number of bytes in lines without the white space at their
+// end.
 func sizeOf(lines []line) int {
 	size, after := 0, 0
 	for i := range lines {
@@ -154,7 +155,7 @@ func sizeOf(lines []line) int {
 	return size
 }
 
-// pieces yields the parts of a line, each of at most size bytes: cut after a
+// pieces yields the parts of a line, each at most size bytes, cut after a
 // sentence if one ends in the second half, or else after a word, or else
 // between letters.
 func pieces(text string, size int) iter.Seq[string] {

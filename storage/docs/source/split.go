@@ -7,26 +7,27 @@ import (
 	"github.com/stratamem/strata/storage/docs"
 )
 
-// DefaultPassage is how many bytes a passage has at most, unless it is said
-// otherwise: about 300 tokens of English, and never more tokens than bytes.
+// DefaultPassage is the default for the most bytes in a passage: about 300
+// tokens of English, and never more tokens than bytes.
 const DefaultPassage = 1200
 
-// minPassage is the least that a passage can be limited to.
+// minPassage is the smallest limit of a passage.
 const minPassage = 64
 
 // Split cuts the content of a file into passages of at most size bytes; 0 means
-// [DefaultPassage], and less than 64 means 64. The name says by its ending what
-// the file is, and stands in no passage. What is no text is a [*TextError].
+// [DefaultPassage], and less than 64 means 64. The extension of the name
+// determines the kind of file; the name is not in the passages. If the content
+// is not text, the error is a [*TextError].
 //
-// Markdown and HTML are cut at headings, whose path each passage has: the
-// titles of the sections that it lies in, joined by " > ", the outermost
-// first. In a section as many blocks as fit make a passage: paragraphs, lists,
-// tables, code. A fenced or preformatted block is kept whole where it fits. Go
-// is cut between declarations, and the path is the package and the names of
-// what is declared; other source code where a line without indent follows an
-// empty one; all else between paragraphs. A block that is too large is cut
-// between the items of a list, at empty lines, at lines, at sentences, words,
-// and letters, whichever comes first.
+// Markdown and HTML are cut at headings. Each passage has the path of its
+// headings: the titles of the sections it lies in, outermost first, joined by "
+// > ". Within a section, as many blocks as fit make a passage: paragraphs,
+// lists, tables, code. A fenced or preformatted block stays whole if it fits.
+// Go is cut between declarations, and the path is the package and the names
+// declared; other source code is cut where an unindented line follows an empty
+// one; everything else between paragraphs. A block that is too large is cut
+// between list items, or else at empty lines, lines, sentences, words, or
+// letters, in this order of preference.
 func Split(name string, data []byte, size int) (kind string, list []docs.Passage, err error) {
 	lines, err := decode(data)
 	if err != nil {
@@ -61,8 +62,7 @@ func Split(name string, data []byte, size int) (kind string, list []docs.Passage
 	return kind, p.list, nil
 }
 
-// kindOf returns the kind of a file by the ending of its name; what is not
-// known is text.
+// kindOf returns the kind of a file by its extension; if that is unknown, text.
 func kindOf(name string) string {
 	switch ext := strings.ToLower(path.Ext(name)); {
 	case ext == ".md", ext == ".markdown", ext == ".mdown", ext == ".mkd", ext == ".mdx":
@@ -87,23 +87,23 @@ var codeEndings = func() map[string]bool {
 
 // line is a line of a document as its passages have it.
 type line struct {
-	text        string // with its end, unless it is the last
-	first, last int    // lines of the file that it is from
+	text        string // with its line end, unless it is the last
+	first, last int    // lines of the file that it comes from
 }
 
 func (l *line) blank() bool { return strings.TrimSpace(l.text) == "" }
 
-// block is a part of a document that is better not cut.
+// block is a part of a document that should stay in one piece.
 type block struct {
 	from, to int    // lines
 	level    int    // of a heading, from 1; 0: none
 	title    string // of a heading
-	name     string // of what is declared; without a section of its own
-	whole    bool   // rather ends a passage early than be cut
-	parts    []int  // lines where to cut if it must be, in order
+	name     string // of what is declared, in files without sections
+	whole    bool   // rather end a passage early than cut the block
+	parts    []int  // lines where to cut if necessary, in order
 }
 
-// paragraphs makes blocks that end with empty lines.
+// paragraphs divides text into blocks that end with empty lines.
 func paragraphs(lines []line) []block {
 	var list []block
 	for i := 0; i < len(lines); {
@@ -114,7 +114,7 @@ func paragraphs(lines []line) []block {
 	return list
 }
 
-// pastParagraph returns the line after a paragraph and the empty lines behind
+// pastParagraph returns the line after a paragraph and the empty lines after
 // it.
 func pastParagraph(lines []line, i int) int {
 	for i < len(lines) && !lines[i].blank() {

@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// TextError says that a file has no text that can be cut.
+// TextError says that a file has no text that could be cut.
 type TextError struct {
-	Line int // where it is not UTF-8; 0: it is no text at all
+	Line int // the line that is not UTF-8; 0 if the file is not text at all
 }
 
 func (e *TextError) Error() string {
@@ -22,7 +22,7 @@ func (e *TextError) Error() string {
 }
 
 // decode returns the lines of a file: UTF-8 with or without a byte order mark,
-// or UTF-16 with one. Lines end with "\n", also where the file has "\r\n".
+// or UTF-16 with one. "\r\n" becomes "\n".
 func decode(data []byte) ([]line, error) {
 	text := string(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
 	if wide, ok := decodeWide(data); ok {

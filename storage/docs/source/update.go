@@ -18,23 +18,23 @@ import (
 	"github.com/stratamem/strata/storage/docs"
 )
 
-// Options of [Update]. The zero value is the default.
+// Options configures [Update]. The zero value means the defaults.
 type Options struct {
-	// MaxBytes is the most that a file may have; 0 means 4 MiB.
+	// MaxBytes is the size of the largest file that is read; 0 means 4 MiB.
 	MaxBytes int64
-	// Passage is how many bytes a passage has at most; 0 means
-	// [DefaultPassage]. Files that were cut otherwise are cut again.
+	// Passage is the most bytes in a passage; 0 means [DefaultPassage]. Files that
+	// were cut with another limit are cut again.
 	Passage int
-	// Exclude tells files and folders that are not to be read, by their names
-	// in the collection; nil none. A file that is there and excluded now is
-	// taken out, as if it were gone.
+	// Exclude reports whether a file or folder is to be skipped, by its name in
+	// the collection; nil skips none. A file that is newly excluded is removed, as
+	// if it were gone.
 	Exclude func(name string) bool
-	// Progress is called, unless it is nil, with the name of each file that is
-	// looked at.
+	// Progress, unless nil, is called with the name of each file that is looked
+	// at.
 	Progress func(name string)
 }
 
-// Report says what an update did, by the names of the files, in order.
+// Report lists what an update did, by the names of the files, in order.
 type Report struct {
 	Added     []string  `json:"added"`
 	Updated   []string  `json:"updated"`
@@ -43,7 +43,7 @@ type Report struct {
 	Skipped   []Skipped `json:"skipped"`
 }
 
-// Skipped is a file or folder that could not be taken. What the collection had
+// Skipped is a file or folder that could not be read. What the collection has
 // of it stays.
 type Skipped struct {
 	Name   string `json:"name"`
@@ -52,33 +52,33 @@ type Skipped struct {
 
 const (
 	defaultMaxBytes = 4 << 20
-	cutFormat       = "1" // of Split: what it cuts otherwise gets another
+	cutFormat       = "1" // of Split: changes when Split cuts differently
 
-	// A file whose time is this close to when it was read may have changed
-	// since within the grain of the clock that it is stamped by.
+	// A file modified this shortly before it was read may have changed again
+	// within the resolution of its timestamp.
 	grain = 2 * time.Second
 
-	batchPassages = 250 // put at once; that is what a batch holds
+	batchPassages = 250 // put at once; a batch holds that many
 	batchFiles    = 200
 )
 
-// Update brings a collection up to date with a file or folder: it puts in what
-// is new or changed, and takes out what is gone from the folder. A document has
-// the name that the path leads to, cleaned and with slashes: path itself for a
-// file, and path joined with the way below it for those of a folder. So the
-// same path is to be given when it is updated.
+// Update brings a collection up to date with a file or folder: it puts what is
+// new or changed and removes what is gone from the folder. A document is named
+// by its path, cleaned and with slashes: path itself for a file, and path
+// joined with the relative path for a file in a folder. So pass the same path
+// each time.
 //
-// A file counts as unchanged if its size and its time of modification are what
-// they were, and it was not touched right before it was read then; else if a
-// digest of its content is. What begins with "." in a folder is left out, and
-// symbolic links in it are not followed; those that lead out of it or nowhere are
+// A file counts as unchanged if its size and modification time are unchanged
+// and it had not been modified just before it was read; otherwise its content's
+// digest decides. In a folder, names that begin with "." are skipped and
+// symbolic links are not followed; links that lead outside or nowhere are
 // reported. path itself may be hidden, or a link.
 //
-// A file in a folder that cannot be taken, because it may not be read, is too
-// large, or no text, is in the report and does not stop the others, and what
-// was known of it stays. The error says that path itself could not be taken, or
-// that the collection could not be read or written; the report says what is
-// done even so. Memory: the files that are put at once.
+// If a file in a folder is unreadable, too large, or not text, the report lists
+// it, the other files are processed, and the collection keeps what it had. An
+// error means that path itself could not be read, or that the collection could
+// not be read or written; even then, the report says what was done. Memory: the
+// files that are put at once.
 func Update(ctx context.Context, c *docs.Collection, path string, opts *Options) (*Report, error) {
 	u := updater{
 		collection: c, known: make(map[string]docs.File), seen: make(map[string]bool),
@@ -112,12 +112,12 @@ type updater struct {
 	collection *docs.Collection
 	cut        string // how files are cut
 	known      map[string]docs.File
-	seen       map[string]bool // names that are in the folder
-	kept       []string        // names below which nobody could look
+	seen       map[string]bool // names in the folder
+	kept       []string        // names below which nothing could be read
 	report     *Report
 
 	wait     []docs.Document // to be put
-	passages int             // of them
+	passages int             // in wait
 }
 
 func (u *updater) path(ctx context.Context, where string) error {
@@ -146,7 +146,7 @@ func (u *updater) path(ctx context.Context, where string) error {
 	return u.vanished(ctx, name)
 }
 
-// folder looks at all files of a folder.
+// folder processes all files of a folder.
 func (u *updater) folder(ctx context.Context, root *os.Root, folder string) error {
 	return fs.WalkDir(root.FS(), ".", func(rel string, d fs.DirEntry, err error) error {
 		name := path.Join(folder, rel)
@@ -192,7 +192,7 @@ func (u *updater) skip(name string, why error) {
 	u.report.Skipped = append(u.report.Skipped, Skipped{name, why.Error()})
 }
 
-// cause returns what is wrong without the path, which is said already.
+// cause returns the error without the path, which is known already.
 func cause(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
@@ -200,7 +200,7 @@ func cause(err error) error {
 	return err
 }
 
-// file takes a file, if it changed.
+// file processes a file if it changed.
 func (u *updater) file(name string, info fs.FileInfo, open func() (*os.File, error)) error {
 	if u.Progress != nil {
 		u.Progress(name)
@@ -209,7 +209,7 @@ func (u *updater) file(name string, info fs.FileInfo, open func() (*os.File, err
 	switch modified := info.ModTime(); {
 	case !utf8.ValidString(name):
 		return errors.New("its name is not UTF-8")
-	case !info.Mode().IsRegular(): // before it is opened: a pipe would wait for its other end
+	case !info.Mode().IsRegular(): // checked before opening: a pipe would block
 		return errors.New("it is no regular file")
 	case ok && !known.Partial && known.Cut == u.cut && known.Size == info.Size() && known.Modified.Equal(modified) &&
 		modified.Add(grain).Before(known.Added):
@@ -229,8 +229,8 @@ func (u *updater) file(name string, info fs.FileInfo, open func() (*os.File, err
 	}
 	digest := sha256.Sum256(data)
 	d := docs.Document{Passages: passages, File: docs.File{
-		// Size and time are those from before it was read: if it changes
-		// meanwhile, they differ the next time.
+		// Use the size and time from before reading: if the file changes meanwhile,
+		// they differ the next time.
 		Name: name, Kind: kind, Size: info.Size(), Modified: info.ModTime().UTC(), Added: now.UTC(),
 		Digest: hex.EncodeToString(digest[:]), Cut: u.cut,
 	}}
@@ -258,7 +258,7 @@ func (u *updater) read(open func() (*os.File, error)) ([]byte, error) {
 	return data, nil
 }
 
-// flush puts the documents that wait.
+// flush puts the waiting documents.
 func (u *updater) flush(ctx context.Context) error {
 	if len(u.wait) == 0 {
 		return nil
@@ -281,7 +281,7 @@ func (u *updater) flush(ctx context.Context) error {
 	return nil
 }
 
-// vanished takes out what is known of a folder and no longer in it.
+// vanished removes what is known of a folder and no longer in it.
 func (u *updater) vanished(ctx context.Context, folder string) error {
 	var gone []string
 	for name := range u.known {
