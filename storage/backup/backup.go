@@ -1,9 +1,10 @@
-// Package backup carries what a store holds to somewhere else: into a file that any
-// engine takes back, or into another store.
+// Package backup copies what a store holds: into a file that any engine can
+// restore, or into another store.
 //
-// It is no engine's own format and copies no files: it reads and writes by the
-// contract of package storage. The one decision: one portable text, checked as a whole
-// before a byte of it is restored, so that a store can move from any engine to any other.
+// It knows no engine's own format and copies no files: it reads and writes by
+// the contract of package storage. The one decision: a backup is one portable
+// text, verified as a whole before any of it is restored, so that a store can
+// move from any engine to any other.
 package backup
 
 import (
@@ -32,14 +33,13 @@ import (
 //	{"key":"insight/a","document":{"status":"active"}}
 //	{"end":true,"documents":1,"records":1,"sha256":"…"}
 //
-// Keys ascend. Documents are in canonical form, records in base64. sha256 is
-// that of all bytes before the last line. A reader refuses a version above its
-// own, ignores names it does not know, and finds every truncation and
-// corruption.
+// Keys ascend. Documents are in canonical form, records in base64. sha256
+// covers all bytes before the last line. A reader refuses a version above its
+// own, ignores unknown names, and detects every truncation and corruption.
 const (
 	backupFormat  = "strata-backup"
 	backupVersion = 1
-	// backupLine bounds a line: a value in base64, a key in escapes, names.
+	// backupLine bounds a line: a value in base64, an escaped key, names.
 	backupLine = storage.MaxValue/3*4 + 6*storage.MaxKey + 1024
 )
 
@@ -62,10 +62,11 @@ type backupEntry struct {
 	SHA256    string `json:"sha256"`
 }
 
-// Write writes what the whole store holds to w, in a format that [Restore] reads into any
-// engine. It is the store of one moment where the engine has [storage.Snapshot]; on
-// another, writes made while it runs may be in it or not, a batch also in part.
-// After an error what was written is no backup, and Restore says so.
+// Write writes the whole store to w, in a format that [Restore] reads into any
+// engine. On an engine with [storage.Snapshot] it is the store at one moment;
+// on another, writes made while it runs may or may not be included, and a batch
+// may be included in part. After an error the output is not a backup, and
+// Restore says so.
 func Write(ctx context.Context, a storage.Adapter, w io.Writer) (Tally, error) {
 	still, err := storage.Snapshot(ctx, a)
 	switch {
@@ -94,7 +95,7 @@ func write(ctx context.Context, a storage.Adapter, w io.Writer) (Tally, error) {
 	}
 	sum := sha256.New()
 	out := bufio.NewWriterSize(io.MultiWriter(w, sum), 64<<10)
-	out.Write(append(first, '\n')) // a failed write fails all that follow
+	out.Write(append(first, '\n')) // after a failed write, all that follow fail
 	tally := newTallier()
 	var line []byte
 	for e, err := range storage.Scan(ctx, a, "", nil) {
@@ -135,25 +136,25 @@ func appendLine(line []byte, key string, value []byte) []byte {
 	return append(line, "\"}\n"...)
 }
 
-// RestoreOptions of [Restore]. The zero value is the default.
+// RestoreOptions configures [Restore]. The zero value means the defaults.
 type RestoreOptions struct {
-	// Merge restores into a store that is not empty: keys of the backup are
-	// replaced, others stay.
+	// Merge allows restoring into a store that is not empty: keys of the backup
+	// are replaced, others stay.
 	Merge bool
-	// Progress is called now and then with what has been restored so far; its
+	// Progress is called from time to time with what has been restored so far; its
 	// Digest is empty.
 	Progress func(Tally)
 }
 
 // Restore writes a backup into a and declares its indexes there. It reads the
-// backup twice, the first time to verify it, so that a damaged one, a
-// [*storage.CorruptError], changes nothing; a reader that cannot seek is kept in a
-// temporary file meanwhile. A store that is not empty is refused unless
-// opts.Merge is set, and so is a backup of a newer version, or one with an entry
-// that is more than a takes; see [storage.LimitsOf].
+// backup twice, first to verify it, so that a damaged backup changes nothing
+// and is a [*storage.CorruptError]. If r cannot seek, it is copied to a
+// temporary file. Restore refuses a store that is not empty unless opts.Merge
+// is set, a backup of a newer version, and an entry larger than a accepts; see
+// [storage.LimitsOf].
 //
-// An error after that, for example of a full disk, leaves a part restored:
-// run it again with Merge.
+// An error after that, such as a full disk, leaves part of the backup restored:
+// run Restore again with Merge.
 func Restore(ctx context.Context, a storage.Adapter, r io.Reader, opts *RestoreOptions) (Tally, error) {
 	if opts == nil {
 		opts = &RestoreOptions{}
@@ -210,8 +211,8 @@ func Restore(ctx context.Context, a storage.Adapter, r io.Reader, opts *RestoreO
 	return total, nil
 }
 
-// seekable returns r, or a copy of it in a temporary file, and what gets rid of
-// the copy.
+// seekable returns r, or a temporary file with its content, and a function that
+// removes that file.
 func seekable(r io.Reader) (io.ReadSeeker, func(), error) {
 	if s, ok := r.(io.ReadSeeker); ok {
 		if _, err := s.Seek(0, io.SeekCurrent); err == nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// bulk writes many entries to a store, in batches of at most bulkOps and bulkBytes,
-// or of what it takes.
+// bulk writes many entries to a store, in batches of at most bulkOps and
+// bulkBytes, or less if the store accepts less.
 type bulk struct {
 	ctx   context.Context
 	a     storage.Adapter
@@ -40,7 +40,7 @@ func (b *bulk) put(key string, value []byte) error {
 	return nil
 }
 
-// flush writes what is held.
+// flush writes the entries that are waiting.
 func (b *bulk) flush() error {
 	ops := b.ops
 	b.ops, b.bytes = b.ops[:0], 0

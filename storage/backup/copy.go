@@ -8,29 +8,29 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// CopyOptions of [Copy]. The zero value is the default.
+// CopyOptions configures [Copy]. The zero value means the defaults.
 type CopyOptions struct {
-	// Resume continues a Copy that was interrupted: dst may hold a part of
-	// src. Equal values are left alone, others are replaced. A key that only
-	// dst has is refused.
+	// Resume continues a Copy that was interrupted: dst may hold part of src.
+	// Equal values are left alone, others are replaced, and a key that only dst
+	// has is refused.
 	Resume bool
-	// Progress is called now and then.
+	// Progress is called from time to time.
 	Progress func(CopyProgress)
 }
 
-// CopyProgress says how far a [Copy] is.
+// CopyProgress says how far a [Copy] has got.
 type CopyProgress struct {
 	Verifying bool  // the second pass: both stores are read and compared
 	Done      int64 // keys of this pass so far
-	Written   int64 // of them, written to dst
-	Total     int64 // keys in src when it began; 0 if src does not tell
+	Written   int64 // keys written to dst so far
+	Total     int64 // keys in src at the beginning; 0 if unknown
 }
 
 // Copy makes dst hold what src holds, with the same indexes declared, and
-// returns what that is. It streams, in batches where dst takes them, then reads
-// both and compares them entry by entry; a difference, which may also be a
-// write to src meanwhile, is a [*storage.CorruptError] that names the key. dst must be
-// empty unless opts.Resume is set.
+// returns its tally. It writes in batches, then reads both stores and compares
+// them entry by entry; a difference, which may also be due to a write to src
+// meanwhile, is a [*storage.CorruptError] that names the key. dst must be empty
+// unless opts.Resume is set.
 func Copy(ctx context.Context, dst, src storage.Adapter, opts *CopyOptions) (Tally, error) {
 	if opts == nil {
 		opts = &CopyOptions{}
@@ -72,7 +72,7 @@ func (c *copier) copy(resume bool) (Tally, error) {
 	return c.verify()
 }
 
-// transfer writes to dst what it lacks, walking over both in key order.
+// transfer writes to dst what it lacks, walking both stores in key order.
 func (c *copier) transfer() error {
 	b := newBulk(c.ctx, c.dst)
 	there, stop := iter.Pull2(storage.Scan(c.ctx, c.dst, "", nil))

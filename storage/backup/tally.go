@@ -18,8 +18,8 @@ type Tally struct {
 	Documents int64 `json:"documents"`
 	Records   int64 `json:"records"`
 	Bytes     int64 `json:"bytes"` // of keys and values, documents in canonical form
-	// Digest is the SHA-256, in hex, of all entries in key order: the length
-	// of the key as a uvarint, the key, and the value likewise; documents in
+	// Digest is the SHA-256, in hex, of all entries in key order: the length of
+	// the key as a uvarint, the key, then the value in the same way, documents in
 	// canonical form.
 	Digest string `json:"digest"`
 }
@@ -40,7 +40,7 @@ func TallyOf(ctx context.Context, a storage.Adapter) (Tally, error) {
 	return t.sum(), nil
 }
 
-// agreed returns the value of an entry in the form in which engines agree.
+// agreed returns the value of an entry in the form on which engines agree.
 func agreed(e storage.Entry) ([]byte, error) {
 	if !storage.IsDocument(e.Key) {
 		return e.Value, nil
@@ -79,7 +79,7 @@ func (t *tallier) sum() Tally {
 	return out
 }
 
-// ensureEmpty refuses a store that holds anything.
+// ensureEmpty returns an error if a store holds anything.
 func ensureEmpty(ctx context.Context, a storage.Adapter, rule string) error {
 	for key, err := range a.List(ctx, "") {
 		if err != nil {
@@ -90,7 +90,7 @@ func ensureEmpty(ctx context.Context, a storage.Adapter, rule string) error {
 	return nil
 }
 
-// declaredIn returns the declared fields of a store, if it tells.
+// declaredIn returns the declared fields of a store, if the store reveals them.
 func declaredIn(ctx context.Context, a storage.Adapter) ([]string, error) {
 	st, err := storage.StatsOf(ctx, a)
 	if err != nil && !errors.Is(err, storage.ErrUnsupported) {
