@@ -1,10 +1,10 @@
 // Package open opens a storage engine by one string, for tools and
 // configuration files.
 //
-// It is the one package that imports the engines; programs that know their
-// engine import it alone. The one decision: the schemes are listed here, in a
-// switch, nothing registers itself, and who has further engines gives them with
-// the call.
+// It is the only package that imports the engines; a program that knows its
+// engine imports just that engine. The one decision: the schemes are listed
+// here, in a switch. Nothing registers itself, and a caller with further
+// engines passes them in.
 package open
 
 import (
@@ -22,29 +22,30 @@ import (
 	"github.com/stratamem/strata/storage/vault"
 )
 
-// Options of [Open] mean the same for every engine. The zero value is the
-// default.
+// Options configures [Open] and means the same for every engine. The zero value
+// means the defaults.
 type Options struct {
 	Durability storage.Durability // of the writes; mem has none
 	ReadOnly   bool               // refuse writes; mem ignores it
-	// Files are the namespaces of records that a vault keeps as files, for
-	// example "_governance/"; see [vault.Options]. Others ignore it.
+	// Files are the namespaces of records that a vault keeps as files, for example
+	// "_governance/"; see [vault.Options]. Other engines ignore it.
 	Files []string
-	// Engines are further engines, by their schemes; see [Opener]. One that has
-	// the scheme of an engine of this package is opened in its place.
+	// Engines are further engines by scheme; see [Opener]. An engine here takes
+	// precedence over one of this package with the same scheme.
 	Engines map[string]Opener
 }
 
-// Opener opens a store of an engine. where is what stands behind the scheme and
-// its colon, also if that is nothing. opts are those of [Open], never nil; an
-// engine that cannot hold to ReadOnly or a Durability returns an error. Where
-// there is one, the Adapter is nil, and no interface around a nil pointer.
+// Opener opens a store. where is what follows the scheme and its colon,
+// possibly nothing. opts are those of [Open], never nil; an engine that cannot
+// honour ReadOnly or a Durability returns an error. With an error, the Adapter
+// is nil, not an interface holding a nil pointer.
 type Opener func(ctx context.Context, where string, opts *Options) (storage.Adapter, error)
 
-// Open opens the store that spec names: a scheme, a colon, and where the store
-// is. "bolt:agent.db" is a bbolt file, "badger:agent" a directory of badger's and
-// "vault:notes" one of Markdown files, made if there is none; "mem:" is a new
-// store in memory. Options.Engines may have more. A spec that names no engine is a [*storage.InvalidError].
+// Open opens the store that spec names: a scheme, a colon, and a location.
+// "bolt:agent.db" is a bbolt file, "badger:agent" a directory of Badger's and
+// "vault:notes" one of Markdown files, created if necessary; "mem:" is a new
+// store in memory. Options.Engines may have more. A spec that names no engine
+// is a [*storage.InvalidError].
 func Open(ctx context.Context, spec string, opts *Options) (storage.Adapter, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -64,7 +65,7 @@ func Open(ctx context.Context, spec string, opts *Options) (storage.Adapter, err
 	case scheme == "bolt":
 		s, err := bolt.Open(ctx, where, &bolt.Options{Durability: opts.Durability, ReadOnly: opts.ReadOnly})
 		if err != nil {
-			return nil, err // and no Adapter around a nil store
+			return nil, err // not an Adapter that holds a nil store
 		}
 		return s, nil
 	case scheme == "badger" && where == "":
