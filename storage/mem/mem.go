@@ -1,7 +1,8 @@
 // Package mem keeps a store in memory, for tests and throw-away runs.
 //
-// It is the fake of all others: every capability, the same rules, the same
-// errors, and nothing left after Close. It is not a cache and has no bound.
+// It is the fake for all other engines: every capability, the same rules, the
+// same errors, and nothing left after Close. It is not a cache and has no size
+// limit.
 //
 // The one decision: keys live in a copy-on-write B-tree, so that a loop over
 // keys reads a snapshot, holds no lock, and sees the store as it was when the
@@ -21,17 +22,17 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Store is a store in memory. All of its durability is [storage.None]:
-// nothing outlives Close or the process.
+// Store is a store in memory. Its durability is [storage.None]: nothing
+// outlives Close or the process.
 type Store struct {
 	hub    engine.Hub
 	opened time.Time
 
 	mu     sync.RWMutex
 	now    state
-	seq    uint64 // of the last write
+	seq    uint64 // number of the last write
 	fence  uint64 // seq when the last snapshot was taken
-	shared *state // a snapshot of now, until the next write
+	shared *state // snapshot of the present state, until the next write
 	closed bool
 }
 
@@ -45,8 +46,8 @@ type state struct {
 }
 
 // item is a value with the number of the write that made it. It is replaced in
-// place, in the memory that it has, unless a snapshot may show it: one was taken
-// since it was made. So an item is read under the lock, or in a snapshot.
+// place, reusing its memory, unless a snapshot taken since then may show it. So
+// an item is read under the lock, or in a snapshot.
 type item struct {
 	value []byte
 	seq   uint64
@@ -130,7 +131,7 @@ func (s *Store) Apply(ctx context.Context, ops ...storage.Op) error {
 	return nil
 }
 
-// put makes value the one of key, as write s.seq.
+// put sets the value of key, as write s.seq.
 func (s *Store) put(key string, value []byte) {
 	document := storage.IsDocument(key)
 	old, had := s.now.data.Get(key)
@@ -155,13 +156,13 @@ func (s *Store) put(key string, value []byte) {
 	s.now.reindex(key, old.value, it.value)
 }
 
-// fits reports whether a value can take the memory of another without wasting
+// fits reports whether a value can reuse the memory of another without wasting
 // most of it.
 func fits(value, old []byte) bool {
 	return len(value) <= cap(old) && len(value) >= cap(old)/2
 }
 
-// remove reports whether there was something to remove.
+// remove removes key and reports whether it existed.
 func (st *state) remove(key string) bool {
 	old, had := st.data.Delete(key)
 	if !had {
@@ -219,7 +220,7 @@ func (s *Store) EnsureIndex(ctx context.Context, fields ...string) error {
 	return nil
 }
 
-// snapshot returns the state of this moment.
+// snapshot returns the present state.
 func (s *Store) snapshot(ctx context.Context) (*state, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -277,7 +278,7 @@ func (s *Store) Scan(ctx context.Context, prefix string, opts *storage.ScanOptio
 	}
 }
 
-// result is an item or why there is none.
+// result is an item or an error.
 type result struct {
 	*item
 	err error
@@ -431,7 +432,7 @@ func (s *Store) Compact(ctx context.Context) error {
 }
 
 // Snapshot implements [storage.Snapshotter]. The snapshot is a [Store] like any
-// other, which shares what neither has changed.
+// other; the two share what neither has changed.
 func (s *Store) Snapshot(ctx context.Context) (storage.Adapter, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -457,5 +458,6 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// clone copies a value; it is never nil, so that an empty value is no absent one.
+// clone copies a value. It never returns nil, so that an empty value does not
+// look absent.
 func clone(value []byte) []byte { return append([]byte{}, value...) }
