@@ -11,9 +11,9 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// DiskError adds to an error of the file system what it means for a store: it
-// becomes a [storage.ErrDiskFull] or a [storage.ErrReadOnly] as well, if it is
-// one. Others are returned as they are, also that a file may not even be read.
+// DiskError wraps an error of the file system so that it is also a
+// [storage.ErrDiskFull] or a [storage.ErrReadOnly], if it means one of these.
+// Other errors are returned unchanged, including that a file may not be read.
 func DiskError(err error) error {
 	const windowsDiskFull = syscall.Errno(112)
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
@@ -32,15 +32,15 @@ func DiskError(err error) error {
 	return err
 }
 
-// Unreadable reports whether an error of the file system says that a file or a
-// directory may not be read, so that to make it writable would not help.
+// Unreadable reports whether a file system error means that a file or directory
+// may not be read, so that making it writable would not help.
 func Unreadable(err error) bool {
 	failed, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !errors.Is(err, fs.ErrPermission) {
 		return false
 	}
 	info, err := os.Stat(failed.Path)
-	if err != nil || !info.IsDir() && !info.Mode().IsRegular() { // a pipe might wait for its other end
+	if err != nil || !info.IsDir() && !info.Mode().IsRegular() { // a pipe might block until somebody writes to it
 		return errors.Is(err, fs.ErrPermission)
 	}
 	f, err := os.Open(failed.Path)

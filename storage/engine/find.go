@@ -8,9 +8,9 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Find answers q: with page where q has a condition on a field, else with scan,
-// of which it keeps the documents. page reads the next n hits of a plan and
-// tells whether more may follow.
+// Find answers q: with page if q has a condition on a field, or else with scan,
+// keeping only documents. page reads the next n hits of a plan and reports
+// whether more may follow.
 func Find(ctx context.Context, q storage.Query,
 	page func(p *Plan, n int) ([]storage.Entry, bool, error),
 	scan func(context.Context, string, *storage.ScanOptions) iter.Seq2[storage.Entry, error],

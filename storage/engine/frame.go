@@ -12,8 +12,8 @@ import (
 //	CRC-32C           4 bytes, big-endian: of the key, the sequence number and the value
 //	value
 //
-// The key is under the checksum so that a value that ends up under another key
-// is found too.
+// The checksum covers the key, so that a value that ends up under another key
+// is detected too.
 const frameHead = 12
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -27,8 +27,8 @@ func Seal(key string, seq uint64, value []byte) []byte {
 	return frame
 }
 
-// Unseal returns the sequence number and the value, which is part of frame,
-// and false if the checksum does not agree.
+// Unseal returns the sequence number and the value, which is part of frame. It
+// is false if the checksum does not match.
 func Unseal(key string, frame []byte) (seq uint64, value []byte, ok bool) {
 	if len(frame) < frameHead || binary.BigEndian.Uint32(frame[8:]) != checksum(key, frame) {
 		return 0, nil, false
@@ -36,8 +36,8 @@ func Unseal(key string, frame []byte) (seq uint64, value []byte, ok bool) {
 	return binary.BigEndian.Uint64(frame), frame[frameHead:], true
 }
 
-// Seq returns the sequence number of a frame without verifying it; 0, which
-// stands for absent, of no frame.
+// Seq returns the sequence number of a frame without verifying it, or 0, which
+// stands for absent, if it is not a frame.
 func Seq(frame []byte) uint64 {
 	if len(frame) < frameHead {
 		return 0
@@ -46,8 +46,8 @@ func Seq(frame []byte) uint64 {
 }
 
 func checksum(key string, frame []byte) uint32 {
-	// What crc32 gets escapes, so that a copy of the key would be on the heap.
-	// It only reads.
+	// An argument of crc32 escapes, so a copy of the key would be on the heap. It
+	// is only read.
 	sum := crc32.Update(0, castagnoli, unsafe.Slice(unsafe.StringData(key), len(key)))
 	sum = crc32.Update(sum, castagnoli, frame[:8])
 	return crc32.Update(sum, castagnoli, frame[frameHead:])

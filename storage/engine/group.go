@@ -8,47 +8,47 @@ import (
 	"time"
 )
 
-// Group lets concurrent writers share a commit. Who comes first commits at
-// once; those who come while a commit runs wait, and the first of them then
+// Group lets concurrent writers share a commit. The first to come commits at
+// once; those that come while a commit runs wait, and then the first of them
 // commits for all of them. There is no timer and no goroutine: a lone writer
-// never waits, and groups grow just as commits get slower.
+// never waits, and groups grow only as commits get slower.
 //
-// Those who shared a commit often come again at once. If the next leader did
-// not let them, it would commit nearly alone, and groups be half of what they
-// can be: see gather.
+// Writers that shared a commit often return at once. If the next leader did not
+// wait for them, it would commit nearly alone, and groups would be half as
+// large as they can be: see gather.
 type Group[R any] struct {
 	commit func([]R) []error
 	weigh  func(R) int
 	most   int
 
 	mu      sync.Mutex
-	busy    bool // someone leads
+	busy    bool // whether someone leads
 	waiting []*request[R]
 
-	// Of the last commit; only the leader has them.
+	// About the last commit; only the leader uses them.
 	shared int       // requests in it
 	until  time.Time // when its members are no longer waited for
 }
 
 type request[R any] struct {
 	r     R
-	alone func() error // of Exclusive; r is not set
+	alone func() error // set by Exclusive instead of r
 	err   error
-	done  bool          // err is the outcome; who is woken and not done leads
-	wake  chan struct{} // gets one token
+	done  bool          // err is the outcome; a request woken without it leads
+	wake  chan struct{} // receives one token
 }
 
 // NewGroup returns a group whose commit makes the changes of all requests
-// durable together. It returns an error for each request: the failed
-// precondition of one is no error of the others. Its calls do not overlap and
-// must not panic. weigh says how much of most a request takes; a single
-// request may take more than most.
+// durable together. commit returns an error for each request: one whose
+// precondition fails does not fail the others. Calls of commit do not overlap
+// and must not panic. weigh says how much of most a request uses; a single
+// request may use more than most.
 func NewGroup[R any](most int, weigh func(R) int, commit func(requests []R) []error) *Group[R] {
 	return &Group[R]{commit: commit, weigh: weigh, most: most}
 }
 
-// Do commits r, alone or with others. If ctx ends before a commit took r,
-// nothing changes and the error is ctx's; after that the outcome is waited for.
+// Do commits r, alone or with others. If ctx ends before a commit takes r,
+// nothing changes and the error is ctx's; after that, Do waits for the outcome.
 func (g *Group[R]) Do(ctx context.Context, r R) error {
 	return g.enter(ctx, &request[R]{r: r})
 }
@@ -89,7 +89,7 @@ func (g *Group[R]) enter(ctx context.Context, w *request[R]) error {
 	return g.lead(w)
 }
 
-// withdraw takes w out of the queue, unless someone took it already.
+// withdraw removes w from the queue unless it was taken already.
 func (g *Group[R]) withdraw(w *request[R]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -125,8 +125,8 @@ func (g *Group[R]) lead(w *request[R]) error {
 	return errs[0]
 }
 
-// gather lets the members of the last commit come again, for an eighth of the
-// time it took. After a commit of one, and later than that, it does nothing.
+// gather lets the members of the last commit return, for an eighth of the time
+// it took. It does nothing after a commit of one, or later than that.
 func (g *Group[R]) gather() {
 	const mostYields = 1000 // a clock may stand still
 	for n := 0; n < mostYields && g.queued()+1 < g.shared && time.Now().Before(g.until); n++ {
@@ -140,7 +140,7 @@ func (g *Group[R]) queued() int {
 	return len(g.waiting)
 }
 
-// take removes from the queue what shares a commit that weighs so much already.
+// take removes from the queue what shares a commit that already weighs weight.
 func (g *Group[R]) take(weight int) []*request[R] {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Hub hands the changes of one store to those who watch it. The zero Hub is
-// ready. A store publishes in the order in which it made the changes.
+// Hub delivers the changes of one store to its watchers. The zero Hub is ready.
+// A store publishes changes in the order in which it made them.
 type Hub struct {
-	// Buffer is how many undelivered events a watcher may have before the
-	// rest become one overflow event; 0 means 1,024.
+	// Buffer is how many undelivered events a watcher may have before further ones
+	// become a single overflow event; 0 means 1,024.
 	Buffer int
 
 	watching atomic.Int32 // so that publishing to nobody costs one load
@@ -29,7 +29,7 @@ type subscriber struct {
 
 	mu     sync.Mutex
 	events []storage.Event
-	lost   bool // the last of events is an overflow, which takes in all that follow
+	lost   bool // the last of events is an overflow, which stands for all that follow
 	closed bool
 }
 
@@ -146,8 +146,8 @@ func (h *Hub) drop(sub *subscriber) {
 	sub.signal()
 }
 
-// Close ends every watch with [storage.ErrClosed] once it has delivered what
-// it holds.
+// Close ends every watch with [storage.ErrClosed] once it has delivered its
+// buffered events.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -16,18 +16,19 @@ import (
 // esc writes the byte 00 as 00 FF, which keeps the order of values and lets no
 // value reach beyond its end. end is 00 01, or 00 02 where the value was cut
 // after its first 256 bytes: entries with 00 02 are candidates whose document
-// must be looked at. The key of the document stands last, as it is, so that
-// the entries of one value are in key order.
+// must be looked at. The key of the document comes last, unescaped, so that the
+// entries of one value are in key order.
 const (
 	maxIndexed = 256
 	endWhole   = 1
 	endCut     = 2
 )
 
-// MaxField is how long the name of a declared field may be, in bytes.
+// MaxField is the length of the longest name of a declared field, in bytes.
 const MaxField = 256
 
-// ValidateFields reports whether the names may be declared with EnsureIndex.
+// ValidateFields returns an error unless the names may be declared with
+// EnsureIndex.
 func ValidateFields(names ...string) error {
 	for _, name := range names {
 		if name == "" {
@@ -40,7 +41,7 @@ func ValidateFields(names ...string) error {
 	return nil
 }
 
-// ValidateQuery reports whether all fields of q are declared.
+// ValidateQuery returns an error unless all fields of q are declared.
 func ValidateQuery(q storage.Query, declared []string) error {
 	for _, name := range q.Fields() {
 		if !slices.Contains(declared, name) {
@@ -51,7 +52,7 @@ func ValidateQuery(q storage.Query, declared []string) error {
 }
 
 // Entries returns the index entries of a document for the declared fields,
-// sorted and without duplicates; none for an empty document.
+// sorted and without duplicates; an empty document has none.
 func Entries(key string, document []byte, declared []string) []string {
 	if len(declared) == 0 || len(document) == 0 {
 		return nil
@@ -81,14 +82,14 @@ func Diff(before, after []string) (removed, added []string) {
 	return append(removed, before...), append(added, after...)
 }
 
-// EntryKey returns the document key of an entry, and false if it is no entry.
+// EntryKey returns the document key of an entry, and whether it is an entry.
 func EntryKey(entry []byte) (string, bool) {
 	_, key, _, ok := splitEntry(entry)
 	return string(key), ok
 }
 
-// splitEntry parts an entry into its escaped value, its key, and whether the
-// value was cut.
+// splitEntry splits an entry into its escaped value and its key, and reports
+// whether the value was cut.
 func splitEntry(entry []byte) (value, key []byte, cut, ok bool) {
 	field, _ := escapedEnd(entry)
 	if field < 0 {
@@ -102,7 +103,8 @@ func splitEntry(entry []byte) (value, key []byte, cut, ok bool) {
 	return rest[:n], rest[n+2:], end == endCut, true
 }
 
-// escapedEnd finds the end mark of an escaped text: its place and second byte.
+// escapedEnd finds the end mark of an escaped text and returns its position and
+// second byte.
 func escapedEnd(b []byte) (int, byte) {
 	for i := 0; i+1 < len(b); i++ {
 		if b[i] != 0 {

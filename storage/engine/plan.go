@@ -9,29 +9,29 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Cursor walks over the index entries of one moment, in byte order. What it
-// returns is valid until its next call; nil is the end.
+// Cursor walks the index entries of one moment in byte order. A result is valid
+// until the next call; nil is the end.
 type Cursor interface {
-	// Seek goes to the first entry that is not before from.
+	// Seek moves to the first entry that is not before from.
 	Seek(from []byte) []byte
-	// Next goes to the entry after the one that Seek or Next returned.
+	// Next moves to the entry after the one that Seek or Next returned.
 	Next() []byte
 }
 
-// Hit is the key of a document that matches a query, or may match: then Verify
-// is set and the document must pass [storage.Query.Match].
+// Hit is the key of a document that matches a query, or may match: if Verify is
+// set, the document must pass [storage.Query.Match].
 type Hit struct {
 	Key    string
 	Verify bool
 }
 
-// Plan answers a query with at least one condition on a field, a page of keys
-// at a time. Between pages the index may change.
+// Plan answers a query with at least one condition on a field, one page of keys
+// at a time. The index may change between pages.
 type Plan struct {
 	q      storage.Query
 	fields []string // of the equalities
 	after  string
-	ranged []Hit // all hits of the range, in key order, once they were collected
+	ranged []Hit // all hits of the range, in key order, once collected
 	listed bool
 	stale  bool
 }
@@ -46,8 +46,8 @@ func NewPlan(q storage.Query) *Plan {
 	return p
 }
 
-// Hits returns the hits that were not taken yet, in key order; after a break the
-// next call goes on. cursor makes a cursor over the index as it is now.
+// Hits returns the remaining hits, in key order; after a break the next call
+// continues. cursor returns a cursor over the present index.
 func (p *Plan) Hits(cursor func() Cursor) iter.Seq[Hit] {
 	return func(yield func(Hit) bool) {
 		lists := p.lists(cursor)
@@ -89,14 +89,15 @@ func (p *Plan) lists(cursor func() Cursor) []posting {
 	return lists
 }
 
-// posting is the documents of one condition, in key order.
+// posting has the documents of one condition, in key order.
 type posting interface {
-	// seek returns the first hit whose key is not before from, or is beyond it.
+	// seek returns the first hit whose key is not before from or, if beyond is
+	// set, after it.
 	seek(from string, beyond bool) (Hit, bool)
 }
 
-// meet returns the first hit that is in all lists and not before from, or is
-// beyond it.
+// meet returns the first hit in all lists that is not before from or, if beyond
+// is set, after it.
 func meet(lists []posting, from string, beyond bool) (Hit, bool) {
 	for {
 		met := Hit{Key: from}
@@ -111,7 +112,7 @@ func meet(lists []posting, from string, beyond bool) (Hit, bool) {
 		if len(lists) == 1 || met.Key == from {
 			return met, true
 		}
-		from, beyond = met.Key, false // what the first lists were not asked for
+		from, beyond = met.Key, false // ask the first lists again from here
 	}
 }
 
@@ -120,7 +121,7 @@ type equal struct {
 	c      Cursor
 	prefix []byte
 	verify bool
-	last   string // key the cursor stands on, while placed
+	last   string // key at the cursor, while placed
 	placed bool
 	seeker []byte
 }
@@ -130,7 +131,7 @@ func (e *equal) seek(from string, beyond bool) (Hit, bool) {
 	if e.placed && reached(e.last) {
 		return Hit{e.last, e.verify}, true
 	}
-	// The next entry is most often the one that is wanted.
+	// The next entry is usually the one needed.
 	if e.placed {
 		if entry := e.c.Next(); entry == nil || !bytes.HasPrefix(entry, e.prefix) {
 			return Hit{}, false
@@ -151,7 +152,7 @@ func (e *equal) seek(from string, beyond bool) (Hit, bool) {
 	return Hit{e.last, e.verify}, true
 }
 
-// list is a posting that was collected, perhaps from an earlier index.
+// list is a posting that was collected, possibly from an earlier index.
 type list struct {
 	hits  []Hit
 	stale bool
@@ -169,8 +170,8 @@ func (l *list) seek(from string, beyond bool) (Hit, bool) {
 	return Hit{l.hits[0].Key, l.hits[0].Verify || l.stale}, true
 }
 
-// collect gathers the hits of a range. Its entries are in the order of values,
-// so that all must be seen before the first key is known.
+// collect gathers the hits of a range. The entries are ordered by value, so all
+// must be read before the first key is known.
 func collect(c Cursor, r storage.Range, prefix string) []Hit {
 	field := appendField(nil, r.Field)
 	from := r.From
@@ -178,8 +179,8 @@ func collect(c Cursor, r storage.Range, prefix string) []Hit {
 		from = from[:maxIndexed]
 	}
 	low := appendEscaped(slices.Clone(field), from)
-	// A cut value v stands as its first bytes p ≤ v: it may lie in the range
-	// if p does not reach To, whatever follows.
+	// A value v that was cut is stored as its first bytes p ≤ v: it may lie in the
+	// range if p does not reach To, whatever follows.
 	high := appendEscaped(slices.Clone(field), r.To)
 	var hits []Hit
 	var value []byte
@@ -210,7 +211,8 @@ func collect(c Cursor, r storage.Range, prefix string) []Hit {
 		}
 		return 1
 	})
-	// Of several values of a document a whole one is enough: it sorts first.
+	// If several values of a document match, one that is whole is enough, and
+	// sorts first.
 	return slices.CompactFunc(hits, func(a, b Hit) bool { return a.Key == b.Key })
 }
 

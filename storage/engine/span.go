@@ -8,7 +8,7 @@ import (
 
 // Span is the part of the key space that a scan covers, in terms of an ordered
 // cursor: go to From (or to the end, if From is empty and Reverse is set), pass
-// over what Skips, stop at what it no longer Holds.
+// over what it Skips, and stop at what it no longer Holds.
 type Span struct {
 	From    string
 	Reverse bool
@@ -49,7 +49,7 @@ func (sp *Span) Skips(key string) bool {
 // Holds reports whether a key that is not skipped is in the span.
 func (sp *Span) Holds(key string) bool { return strings.HasPrefix(key, sp.prefix) }
 
-// HoldsBytes is Holds without a copy of the key.
+// HoldsBytes is Holds without copying the key.
 func (sp *Span) HoldsBytes(key []byte) bool {
 	return len(key) >= len(sp.prefix) && string(key[:len(sp.prefix)]) == sp.prefix
 }

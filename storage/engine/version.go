@@ -6,9 +6,9 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Version makes a version of a store's sequence number, which counts writes
-// and starts at 1, so that a key that is deleted and set again has a new one.
-// The number 0 stands for absent.
+// Version turns a sequence number into a version. The number counts the writes
+// of a store and starts at 1, so that a key that is deleted and set again has a
+// new version. The number 0 stands for absent.
 func Version(seq uint64) storage.Version {
 	if seq == 0 {
 		return ""
