@@ -1,63 +1,60 @@
-// Package badger keeps a store in a directory of badger files, used by one
-// process at a time. It is for high write rates and for more data than fits
-// into memory.
+// Package badger keeps a store in a directory of Badger files, used by one
+// process at a time. It is for high write rates and for more data than fits in
+// memory.
 //
-// It is not for several processes at once, and not the
-// default (storage/bolt is one file and needs less memory). It never leaves a
+// It is not for several processes at once, and it is not the default
+// (storage/bolt is one file and needs less memory). It never keeps a
 // transaction open while a caller's code runs.
 //
 // The one decision: it is a thin driver. Ordering, atomicity and recovery are
 // badger's; this package adds versions, checksums, index entries, grouped
-// commits, and a guard before each of badger's ways to end the process or to
-// lose data in silence: it holds the lock, looks at the files before badger
-// does, and keeps room on the disk.
+// commits, and a guard against each of badger's ways to end the process or to
+// lose data silently: it holds the lock, inspects the files before badger does,
+// and keeps disk space in reserve.
 //
 // # Durability
 //
-// [storage.Full] has badger sync the value log and then its write-ahead log
-// with msync in each commit, before the call returns. When files were added to
-// the directory since, it syncs that too, with fsync. It survives power loss.
+// [storage.Full] makes badger sync the value log and then its write-ahead log
+// with msync in each commit, before the call returns. If files were added
+// since, the directory is synced too, with fsync. It survives power loss.
 //
-// [storage.Process] leaves the syncing to the system, except when a table is
-// written and on Close. Commits are copied to memory that files are mapped
-// into, so that they survive kill -9: they are the system's. After a power
-// loss the last commits may be missing, and of a store that was being written
-// files may be damaged. Keep a backup, or use Full, where that matters.
+// [storage.Process] leaves syncing to the system, except when a table is
+// written and on Close. Commits are copied into memory-mapped files, which
+// belong to the system, so they survive kill -9. After a power loss the last
+// commits may be missing, and the files of a store that was being written may
+// be damaged. Keep a backup, or use Full, where that matters.
 //
-// [storage.None] is the same as Process: badger has nothing cheaper on disk.
+// [storage.None] is the same as Process: badger has nothing cheaper.
 //
-// An error of the disk in the middle of a commit leaves its outcome open, and
-// badger may show what it could not sync. The store then refuses further
-// writes; opened again, it has the whole batch or nothing of it.
+// A disk error in the middle of a commit leaves its outcome open, and badger
+// may show what it could not sync. The store then refuses further writes;
+// reopened, it has the whole batch or none of it.
 //
 // # Memory
 //
-// A memtable takes [Options.MemTable] and a third; there is one, and up to two
-// more while they are written out: 45 MiB, at most 130 MiB, with the defaults.
-// There is no cache of blocks: tables are not compressed, are mapped into
+// A memtable takes four thirds of [Options.MemTable]. There is one, and up to
+// two more while they are written out: 45 MiB, at most 130 MiB, with the
+// defaults. There is no block cache: tables are uncompressed and mapped into
 // memory, and the system keeps in memory what is used.
 //
-// Under a lasting load badger keeps the buffers that it writes tables with, up
-// to eight, which grow to about three times MemTable each, and lets go of one
-// every few seconds when it has rested. They are not ours to limit but by MemTable:
-// close to 1 GiB of heap was seen while 600 MiB were stored, with a MemTable of
-// 28 MiB.
+// Under sustained load badger keeps up to eight of the buffers with which it
+// writes tables. Each grows to about three times MemTable, and an idle badger
+// frees one every few seconds. Only MemTable limits them: close to 1 GiB of
+// heap was seen while 600 MiB were stored, with a MemTable of 28 MiB.
 //
 // # Speed
 //
-// Find reads each document by its key. In badger that takes about three to four
-// times as long as stepping to the next document of a scan, whoever asks; Find
-// adds little to it.
+// Find reads each document by its key. In badger that takes three to four times
+// as long as stepping to the next document of a scan; Find itself adds little.
 //
 // # Damage
 //
-// Values carry a checksum that is verified on every read. Whether tables can be
-// read at all is verified by Open, everything else in them by Check. The
-// write-ahead log of a process that was killed is read up to the first entry
-// that is torn; badger cannot tell a torn entry from one that was damaged
-// later, with others behind it. A file that is cut short while the store is
-// open is an error where a call reads it, and ends the process where badger
-// does so in the background.
+// Every read verifies the checksum of the value. Open verifies that tables can
+// be read at all; Check verifies everything else in them. The write-ahead log
+// of a process that was killed is read up to the first torn entry; badger
+// cannot tell a torn entry from one that was damaged later, with others after
+// it. If a file is truncated while the store is open, a call that reads it
+// returns an error, but the process ends if badger reads it in the background.
 //
 // # Format
 //
@@ -81,37 +78,36 @@ import (
 	"github.com/stratamem/strata/storage/engine"
 )
 
-// ErrNotClosed says that a store cannot be opened for reading only, for its last
-// writer was killed: what it wrote is in a log, which Open for writing brings in.
-// Nothing is lost.
+// ErrNotClosed means that a store cannot be opened for reading only because its
+// last writer was killed: its writes are in a log, which only Open for writing
+// can process. Nothing is lost.
 var ErrNotClosed = errors.New("was not closed")
 
-// Options of [Open]. The zero value is the default.
+// Options configures [Open]. The zero value means the defaults.
 type Options struct {
-	// Durability of the writes; see the package comment.
+	// Durability is that of writes; see the package comment.
 	Durability storage.Durability
-	// ReadOnly opens an existing store for reading, which several processes
-	// may do at once. Writes give [storage.ErrReadOnly]. A store whose last
-	// writer was killed must be opened for writing once: [ErrNotClosed].
+	// ReadOnly opens an existing store for reading, which several processes may do
+	// at once. Writes return [storage.ErrReadOnly]. A store whose last writer was
+	// killed must be opened for writing once: [ErrNotClosed].
 	ReadOnly bool
 	// LockWait is how long to wait for another process to close the store; 0
 	// means 5 s, negative means not at all.
 	LockWait time.Duration
-	// MemTable is how many bytes are gathered in memory before they are
-	// written to a table; 0 means 32 MiB. Less than 28 MiB, which the largest
-	// batch needs, counts as that. More is faster under a lasting load.
+	// MemTable is how many bytes are gathered in memory before they are written to
+	// a table; 0 means 32 MiB. The minimum is 28 MiB, which the largest batch
+	// needs. More is faster under sustained load.
 	MemTable int64
-	// Reserve is how many bytes must be free on the disk for a write, or for
-	// Open without ReadOnly: badger writes to mapped files, and the system
-	// ends a process that does so on a full disk. 0 means four times MemTable,
-	// negative means that it is not looked at.
+	// Reserve is how many bytes must be free on the disk for a write, or for Open
+	// without ReadOnly: badger writes to mapped files, and the system ends a
+	// process that does so on a full disk. 0 means four times MemTable, negative
+	// means no check.
 	Reserve int64
-	// GCInterval is how often the value log is looked at for files that are
-	// mostly garbage; 0 means every 5 minutes, negative means that only
-	// Compact does so. Writes wait while a file, of up to 40 MiB, is
-	// rewritten.
+	// GCInterval is how often the value log is searched for files that are mostly
+	// garbage; 0 means every 5 minutes, negative means that only Compact does so.
+	// Writes wait while a file, of up to 40 MiB, is rewritten.
 	GCInterval time.Duration
-	// Logger gets what badger and the garbage collection report: errors and
+	// Logger receives what badger and the garbage collection report: errors and
 	// warnings as such, the rest as debug. nil means [slog.Default].
 	Logger *slog.Logger
 }
@@ -128,14 +124,14 @@ type Store struct {
 	db     *database
 	fields atomic.Pointer[[]string] // declared; the slice is replaced, never changed
 	state  atomic.Pointer[state]    // of the last commit; replaced inside group
-	// loose is odd while the index may have entries that no document stands
-	// behind, and changes whenever it does or stops to.
+	// loose is odd while the index may have entries without a document, and
+	// increases whenever that begins or ends.
 	loose  atomic.Uint64
-	failed error // of a commit whose outcome is open; inside group
+	failed error // of a commit whose outcome is unknown; inside group
 	synced time.Time
 	closed atomic.Bool
 
-	still *stillness // of a snapshot
+	still *stillness // set if s is a snapshot
 
 	stop       chan struct{}
 	background sync.WaitGroup
@@ -164,8 +160,8 @@ func (s *Store) Get(ctx context.Context, key string) (value []byte, version stor
 	return value, version, err
 }
 
-// Apply implements [storage.Adapter]. Concurrent calls share a commit. Of
-// several changes to a key in one batch, watchers see the last.
+// Apply implements [storage.Adapter]. Concurrent calls share a commit. If a
+// batch changes a key several times, watchers see the last change.
 func (s *Store) Apply(ctx context.Context, ops ...storage.Op) error {
 	if err := storage.ValidateOps(ops); err != nil {
 		return err
@@ -199,9 +195,9 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	}
 }
 
-// Scan implements [storage.Scanner]. It reads a page at a time, so that writes
-// made meanwhile may be seen. The values of a page share memory: keeping one
-// keeps up to 256 KiB and a value. A damaged value ends it with a
+// Scan implements [storage.Scanner]. It reads a page at a time, so it may see
+// writes made meanwhile. The values of a page share memory: keeping one keeps
+// up to 256 KiB and a value. A damaged value ends it with a
 // [*storage.CorruptError].
 func (s *Store) Scan(ctx context.Context, prefix string, opts *storage.ScanOptions) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
@@ -226,8 +222,8 @@ func (s *Store) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Ent
 		}
 		loose := s.loose.Load()
 		err = s.view(ctx, func(txn *badger.Txn) error {
-			// Entries without a document may be in view if they were there
-			// when the transaction began, some time since loose was read.
+			// Entries without a document may be visible if they existed when the
+			// transaction began, some time after loose was read.
 			verify := loose%2 == 1 || s.loose.Load() != loose
 			var cursors cursors
 			defer cursors.close()
@@ -249,7 +245,7 @@ func (s *Store) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Ent
 }
 
 // Watch implements [storage.Watcher]. It sees the changes made through this
-// Store, which are all there are: the directory has one process.
+// Store, which are all changes, since only one process uses the directory.
 func (s *Store) Watch(ctx context.Context, prefix string) (iter.Seq2[storage.Event, error], error) {
 	if s.closed.Load() {
 		return nil, storage.ErrClosed
@@ -257,7 +253,7 @@ func (s *Store) Watch(ctx context.Context, prefix string) (iter.Seq2[storage.Eve
 	return s.hub.Watch(ctx, prefix)
 }
 
-// Stats implements [storage.Statter]. Bytes is what the files take on disk,
+// Stats implements [storage.Statter]. Bytes is what the files occupy on disk,
 // which is less than their sizes: badger makes them longer than needed.
 func (s *Store) Stats(ctx context.Context) (storage.Stats, error) {
 	var bytes int64
@@ -278,8 +274,8 @@ func (s *Store) Stats(ctx context.Context) (storage.Stats, error) {
 
 // Close implements [storage.Adapter]. It waits for the calls in progress and
 // for the garbage collection, and writes out what is in memory. The directory
-// stays open, and locked, until the last snapshot is closed too; then the
-// error of closing is that snapshot's.
+// stays open and locked until the last snapshot is closed too; then the error
+// of closing is returned there.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -319,8 +315,8 @@ func (s *Store) view(ctx context.Context, f func(txn *badger.Txn) error) error {
 	})
 }
 
-// guard turns what badger does on damaged files into an error: it panics, or
-// reads beyond the end of a file that was cut short.
+// guard turns badger's reaction to damaged files into an error: it panics, or
+// reads beyond the end of a truncated file.
 func guard(path string, f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -331,7 +327,7 @@ func guard(path string, f func() error) (err error) {
 	return f()
 }
 
-// damaged is the error of a value whose checksum does not agree.
+// damaged is the error for a value with a wrong checksum.
 func (s *Store) damaged(key string) error {
 	return &storage.CorruptError{Path: s.path, Key: key, Reason: reasonChecksum, Repair: repairValue}
 }

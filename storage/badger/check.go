@@ -11,12 +11,13 @@ import (
 	"github.com/stratamem/strata/storage/engine"
 )
 
-// mostFaults bounds the memory of a check; a store with more is past repair.
+// mostFaults bounds the memory of a check; a store with more faults is beyond
+// repair.
 const mostFaults = 10_000
 
 // Check implements [storage.Checker]. It verifies the checksums of all tables
-// and all values, and compares index and counts with the documents, as they
-// are when it begins. Writes do not wait for it.
+// and values, and compares index and counts with the documents, as they are
+// when it begins. Writes do not wait for it.
 func (s *Store) Check(ctx context.Context) iter.Seq2[storage.Fault, error] {
 	return func(yield func(storage.Fault, error) bool) {
 		faults, err := s.check(ctx)
@@ -38,7 +39,7 @@ func (s *Store) check(ctx context.Context) ([]storage.Fault, error) {
 	}
 	c := checker{s: still, ctx: ctx}
 	err = still.view(ctx, func(*badger.Txn) error { return c.tables() })
-	if err == nil && len(c.faults) == 0 { // else what lies in damaged tables is not looked at
+	if err == nil && len(c.faults) == 0 { // otherwise the content of damaged tables is not examined
 		err = still.view(ctx, c.content)
 	}
 	var damage *storage.CorruptError
@@ -61,7 +62,7 @@ func (c *checker) fault(key, reason, repair string) {
 	}
 }
 
-// tables is badger's own check of its tables.
+// tables runs badger's own check of its tables.
 func (c *checker) tables() error {
 	if err := c.s.db.VerifyChecksum(); err != nil {
 		c.fault("", "tables: "+err.Error(), repairStore)
@@ -69,7 +70,7 @@ func (c *checker) tables() error {
 	return nil
 }
 
-// content checks what the tables hold.
+// content checks the content of the tables.
 func (c *checker) content(txn *badger.Txn) error {
 	const rebuild = "copy the store to a new directory"
 	var n state

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// diskFree cannot tell on this system.
+// diskFree is unknown on this system.
 func diskFree(string) (int64, error) { return math.MaxInt64, nil }
 
 // diskUsage returns the sizes of the files of dir.

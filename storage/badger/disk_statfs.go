@@ -17,7 +17,7 @@ func diskFree(dir string) (int64, error) {
 	return int64(st.Bavail) * int64(st.Bsize), nil
 }
 
-// diskUsage returns what the files of dir take on disk.
+// diskUsage returns the space that the files of dir occupy on disk.
 func diskUsage(dir string) (n int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -25,7 +25,7 @@ func diskUsage(dir string) (n int64, err error) {
 		}
 		info, err := d.Info()
 		if err != nil {
-			return nil // is gone
+			return nil // deleted
 		}
 		if st, ok := info.Sys().(*syscall.Stat_t); ok {
 			n += st.Blocks * 512

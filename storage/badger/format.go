@@ -16,7 +16,7 @@ import (
 // Another version of the format has another number. A program opens the
 // versions up to its own and refuses newer ones.
 //
-// The first byte of a key in badger says what it is of:
+// The first byte of a key in badger says what the key is for:
 //
 //	d key     frame of package engine: sequence number, CRC-32C, value; without
 //	          the value, and with the user meta byte 1, where that is large
@@ -27,15 +27,14 @@ import (
 //	m journal what to clean up after a crash: see type journal
 //	x         nothing; see flush
 //
-// The state is part of every commit. The number of the last write never goes
-// back, so that no version is used twice.
+// The state is part of every commit. The number of the last write never
+// decreases, so no version is used twice.
 //
 // Frames of 2 KiB and more are large: badger keeps them in its value log. They
-// have keys of their own, which are used once, because the collection of
-// garbage can bring back what was deleted (badger 4.9.6 writes a value that it
-// moves once more, also one below a delete, which then may be forgotten before
-// it). What comes back that way is a frame that no key names, which nobody
-// sees; see sweep.
+// have keys of their own, which are used only once, because garbage collection
+// can bring back what was deleted: badger 4.9.6 rewrites a value that it moves
+// even if it was deleted, and may drop the delete before the value. What comes
+// back that way is a frame that no key names, so nobody sees it; see sweep.
 const (
 	spaceData  = 'd'
 	spaceLarge = 'v'
@@ -45,7 +44,7 @@ const (
 
 	formatMagic   = 'S' << 8
 	formatVersion = 1
-	// manifestVersion is badger's own, which it does not export.
+	// manifestVersion is badger's own, which badger does not export.
 	manifestVersion = 8
 
 	valueThreshold = 2 << 10
@@ -72,8 +71,8 @@ func largeKey(key string, seq uint64) []byte {
 	return append(binary.BigEndian.AppendUint64(b, seq), key...)
 }
 
-// head returns a copy of what stands under the key itself, and whether the
-// value stands elsewhere; nil if there is no such key.
+// head returns a copy of the value under the key itself, and whether that only
+// refers to a value elsewhere; nil if there is no such key.
 func head(txn *badger.Txn, key string) (frame []byte, isLarge bool, err error) {
 	item, err := txn.Get(dataKey(key))
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -86,7 +85,7 @@ func head(txn *badger.Txn, key string) (frame []byte, isLarge bool, err error) {
 	return frame, item.UserMeta() == metaLarge, err
 }
 
-// getFrame returns the whole frame of a key, nil if there is none.
+// getFrame returns the whole frame of a key, or nil if there is none.
 func getFrame(txn *badger.Txn, key string) ([]byte, error) {
 	frame, isLarge, err := head(txn, key)
 	if err != nil || !isLarge {
@@ -95,8 +94,8 @@ func getFrame(txn *badger.Txn, key string) ([]byte, error) {
 	return getLarge(txn, key, frame)
 }
 
-// visitFrame hands visit the whole frame of an item that stands under a key
-// itself. The frame is valid until visit returns.
+// visitFrame calls visit with the whole frame of an item that is stored under a
+// key itself. The frame is valid until visit returns.
 func visitFrame(txn *badger.Txn, key string, item *badger.Item, visit func(frame []byte) error) error {
 	return item.Value(func(frame []byte) (err error) {
 		if item.UserMeta() == metaLarge {
@@ -108,8 +107,8 @@ func visitFrame(txn *badger.Txn, key string, item *badger.Item, visit func(frame
 	})
 }
 
-// getLarge returns the frame of a large value, one that does not agree with its
-// checksum if it is gone.
+// getLarge returns the frame of a large value; if it is missing, a frame with a
+// wrong checksum.
 func getLarge(txn *badger.Txn, key string, head []byte) ([]byte, error) {
 	seq, _, ok := engine.Unseal(key, head)
 	if !ok {
@@ -122,11 +121,11 @@ func getLarge(txn *badger.Txn, key string, head []byte) ([]byte, error) {
 	return frame, err
 }
 
-// get returns a copy of the value of a key, nil if there is none.
+// get returns a copy of the value of a key, or nil if there is none.
 //
-// The collection of garbage may remove the file that a value was in between
-// finding and reading it. badger then gives an empty value and no error; the
-// place where the value was moved to is found by looking again.
+// Between finding and reading a value, garbage collection may remove the file
+// that it was in. badger then returns an empty value and no error; a second
+// lookup finds where the value was moved.
 func get(txn *badger.Txn, key []byte) ([]byte, error) {
 	for attempt := 0; ; attempt++ {
 		item, err := txn.Get(key)
@@ -151,7 +150,7 @@ func get(txn *badger.Txn, key []byte) ([]byte, error) {
 
 // state is what a commit changes besides keys and index.
 type state struct {
-	seq                uint64 // of the last write
+	seq                uint64 // number of the last write
 	documents, records uint64
 }
 
@@ -169,7 +168,7 @@ func (n state) encode() []byte {
 	return binary.BigEndian.AppendUint64(b, n.records)
 }
 
-// readState reads what the store knows of itself: nothing yet, if it is new.
+// readState reads the state of the store, which is zero if the store is new.
 func readState(txn *badger.Txn, path string) (state, []string, error) {
 	b, err := get(txn, keyState)
 	if err != nil {

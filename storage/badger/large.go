@@ -12,21 +12,21 @@ import (
 	"github.com/stratamem/strata/storage/engine"
 )
 
-// journal says what a change of many transactions, the only kind that is not
-// atomic by itself, may leave behind when it is cut off. It is written before
-// the first and deleted after the last of them.
+// journal records what a change of several transactions, the only kind that is
+// not atomic by itself, may leave behind when interrupted. It is written before
+// the first of them and deleted after the last.
 //
 // Index entries that are too many for a transaction are added before their
-// documents and removed after them. In between the index has entries that no
-// document stands behind, but never lacks one, so that Find is right as long
-// as it looks at the documents; see Store.loose.
+// documents and removed after them. In between, the index has entries without a
+// document, but never lacks one, so Find is right as long as it looks at the
+// documents; see Store.loose.
 type journal struct {
-	Keys   []string `json:"keys,omitempty"`   // documents that may have entries too many
+	Keys   []string `json:"keys,omitempty"`   // documents that may have surplus entries
 	Fields []string `json:"fields,omitempty"` // fields that may have entries without being declared
 }
 
-// commitLarge commits a batch whose index entries do not fit into a
-// transaction. w has nothing else in it.
+// commitLarge commits a batch whose index entries do not fit in a transaction.
+// The batch must be alone in w.
 func (s *Store) commitLarge(w *writer, c *changes) error {
 	var j journal
 	for _, e := range c.data {
@@ -45,8 +45,8 @@ func (s *Store) commitLarge(w *writer, c *changes) error {
 	if err := w.commit(); err != nil {
 		return err
 	}
-	// The batch is made. What fails from here on is found at the next write
-	// or, by the journal, at the next Open.
+	// The batch is applied. What fails from here on is repaired by the next write
+	// or, from the journal, by the next Open.
 	if err := s.load(true, c.removed); err != nil {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (s *Store) begin(j journal) error {
 	return s.send(txn)
 }
 
-// end deletes the journal, and declares fields unless they are nil.
+// end deletes the journal and, unless fields is nil, declares them.
 func (s *Store) end(fields []string) error {
 	txn := s.db.NewTransaction(true)
 	defer txn.Discard()
@@ -96,8 +96,8 @@ func (s *Store) load(remove bool, entries []string) error {
 	return l.finish()
 }
 
-// loader writes keys without values in bulk. An error stays for finish, after which
-// the store takes no more writes.
+// loader writes keys without values in bulk. finish returns any error; after
+// one, the store accepts no more writes.
 type loader struct {
 	s   *Store
 	b   *badger.WriteBatch
@@ -137,8 +137,7 @@ func (l *loader) finish() error {
 }
 
 // EnsureIndex implements [storage.Finder]. Writes wait while it reads all
-// documents. A crash leaves no half index: the next Open removes what there is
-// of it.
+// documents. A crash leaves no partial index: the next Open removes it.
 func (s *Store) EnsureIndex(ctx context.Context, fields ...string) error {
 	if err := engine.ValidateFields(fields...); err != nil {
 		return err
@@ -217,7 +216,7 @@ func eachDocument(ctx context.Context, txn *badger.Txn, visit func(key string, f
 }
 
 // eachEntry visits the index entries whose keys in badger have the prefix,
-// until visit returns false. They are valid until it returns.
+// until visit returns false. An entry is valid until visit returns.
 func eachEntry(txn *badger.Txn, prefix []byte, visit func(entry []byte) bool) {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
@@ -228,7 +227,7 @@ func eachEntry(txn *badger.Txn, prefix []byte, visit func(entry []byte) bool) {
 	}
 }
 
-// readJournal returns what there is to clean up, nil if there is nothing.
+// readJournal returns what there is to clean up, or nil.
 func (s *Store) readJournal(txn *badger.Txn) (*journal, error) {
 	text, err := get(txn, keyJournal)
 	if err != nil || text == nil {
@@ -241,7 +240,7 @@ func (s *Store) readJournal(txn *badger.Txn) (*journal, error) {
 	return &j, nil
 }
 
-// recover removes the index entries that a change which was cut off has left.
+// recover removes the index entries that an interrupted change left.
 func (s *Store) recover() error {
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
@@ -256,8 +255,8 @@ func (s *Store) recover() error {
 		removed++
 	}
 	for _, field := range j.Fields {
-		// A declared one is of a journal that the collection of garbage
-		// brought back: see format.go.
+		// A declared one comes from a journal that garbage collection brought back:
+		// see format.go.
 		if prefix := fieldPrefix(field); prefix != nil && !slices.Contains(*s.fields.Load(), field) {
 			eachEntry(txn, prefix, func(entry []byte) bool {
 				remove(string(entry))
@@ -305,8 +304,8 @@ func (s *Store) removeExtra(txn *badger.Txn, keys []string, remove func(entry st
 	return nil
 }
 
-// fieldPrefix returns what the keys of a field's index entries begin with in
-// badger, nil if there can be none.
+// fieldPrefix returns the prefix of the keys of a field's index entries in
+// badger, or nil if there can be none.
 func fieldPrefix(field string) []byte {
 	if !utf8.ValidString(field) {
 		return nil // no document has such a name

@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// lockFile has the process that holds the lock in it, for people. badger's own
-// tools write it too.
+// lockFile contains the id of the process that holds the lock, for people.
+// badger's own tools write it too.
 const lockFile = "LOCK"
 
-// errHeld says that another has the lock.
+// errHeld means that another process holds the lock.
 var errHeld = errors.New("the lock is held")
 
-// dirLock is the lock of a directory: what badger's own would be, so that its
-// tools respect it.
+// dirLock is the lock of a directory. It is the same lock as badger's own, so
+// badger's tools respect it.
 type dirLock struct {
 	dir    *os.File // nil where badger locks
 	signed string
 }
 
-// sign says in the directory who has the lock.
+// sign writes into the directory who holds the lock.
 func (l *dirLock) sign() error {
 	if l.dir == nil {
 		return nil
@@ -48,7 +48,7 @@ func (l *dirLock) release() error {
 	return errors.Join(err, l.dir.Close())
 }
 
-// holder names the process that has the lock, or "" if that is not to be seen:
+// holder names the process that holds the lock, or "" if that is unknown:
 // readers do not sign.
 func holder(dir string) string {
 	text, err := os.ReadFile(filepath.Join(dir, lockFile))
@@ -63,7 +63,7 @@ func holder(dir string) string {
 		return "this process"
 	}
 	if !running(pid) {
-		return "" // the signature of one that was killed, while readers have it open
+		return "" // signed by a process that was killed; now readers hold the lock
 	}
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// locks says that lockDir locks, so that badger need not.
+// locks says that lockDir locks, so badger need not.
 const locks = true
 
-// lockDir locks a directory, for writing or shared with other readers. It does
-// not wait: then the error is errHeld.
+// lockDir locks a directory, either for writing or shared with other readers.
+// If it would have to wait, the error is errHeld.
 func lockDir(dir string, shared bool) (*dirLock, error) {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 )
 
-// logger hands badger's log lines to slog. What badger calls information tells
-// of its own works, and is debugging here.
+// logger passes badger's log lines to slog. What badger calls information
+// concerns its internals, and is debug here.
 type logger struct {
 	log *slog.Logger
-	// unsynced is set when badger could not sync the value log: it says so in
-	// a log line and nowhere else.
+	// unsynced is set when badger could not sync the value log, which it reports
+	// only in a log line.
 	unsynced atomic.Bool
 }
 
@@ -26,7 +26,7 @@ func (l *logger) Errorf(format string, args ...any) {
 	case strings.HasPrefix(format, "Error while curlf sync"):
 		l.unsynced.Store(true)
 	case strings.HasPrefix(format, "Unable to read: Key"), strings.HasPrefix(format, "Key: "):
-		return // shows keys, and is reported as an error of the call
+		return // quotes keys, and is reported as an error of the call
 	}
 	l.print(slog.LevelError, format, args)
 }

@@ -23,9 +23,9 @@ const (
 	defaultLockWait = 5 * time.Second
 	lockRetry       = 20 * time.Millisecond
 	defaultMemTable = 32 << 20
-	// leastMemTable has room for 1,000 keys of 1 KiB whose values stay just
-	// below the value threshold and replace large ones: badger's transactions
-	// take 15 % of it.
+	// leastMemTable has room for 1,000 keys of 1 KiB whose values stay just below
+	// the value threshold and replace large ones: badger's transactions may use 15
+	// % of it.
 	leastMemTable   = 28 << 20
 	mostMemTable    = 1 << 30
 	defaultInterval = 5 * time.Minute
@@ -38,12 +38,12 @@ type database struct {
 	lock *dirLock
 	log  *logger
 
-	mu    sync.RWMutex // held for reading by those who read, for writing by who closes
-	users int          // under mu
+	mu    sync.RWMutex // read-locked by calls, write-locked to close
+	users int          // guarded by mu
 }
 
-// release gives up one use of the database, and of a snapshot, and closes what
-// nobody uses any more.
+// release ends one use of the database, or of a snapshot, and closes what is no
+// longer in use.
 func (db *database) release(still *stillness) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -58,20 +58,20 @@ func (db *database) release(still *stillness) error {
 	return errors.Join(db.Close(), db.lock.release())
 }
 
-// Open opens the store in the directory dir, and makes one where there is
-// none, or an empty directory. The directory around it must exist. nil opts
-// are the defaults. Other users are kept out of it, unless it is writable for
-// its group.
+// Open opens the store in the directory dir, creating it if there is none or
+// the directory is empty. The parent directory must exist. nil opts are the
+// defaults. Other users have no access to the directory, unless it is writable
+// for its group.
 //
-// It starts goroutines, of badger and one that collects the garbage of the
+// Open starts goroutines, badger's own and one that collects the garbage of the
 // value log, which end before Close returns.
 //
-// What can be wrong with the directory has an error each: a
+// Each thing that can be wrong with the directory has its own error: a
 // [*storage.LockedError] if another process, or this one, has it open; a
 // [*storage.FormatError] if it is a file, holds something else, or a store of a
-// newer version; a [*storage.CorruptError] if files are missing, cut short or
-// damaged; [storage.ErrReadOnly] and [storage.ErrDiskFull]. None of them
-// changes a file that is there.
+// newer version; a [*storage.CorruptError] if files are missing, truncated or
+// damaged; [storage.ErrReadOnly] and [storage.ErrDiskFull]. Open changes no
+// existing file before it returns one of them.
 func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	s := &Store{path: filepath.Clean(dir), opened: time.Now()}
 	if opts != nil {
@@ -123,14 +123,14 @@ func (o *Options) defaults() {
 	}
 }
 
-// badger returns badger's options. What is not set here is its default.
+// badger returns badger's options. Whatever is not set here keeps its default.
 func (s *Store) badger() badger.Options {
 	o := badger.DefaultOptions(s.path)
 	o.SyncWrites = s.opts.Durability == storage.Full
 	o.ReadOnly = s.opts.ReadOnly
 	o.Logger = s.db.log
 	o.ExternalMagicVersion = formatMagic | formatVersion
-	o.BypassLockGuard = locks // it has no words for who holds the lock
+	o.BypassLockGuard = locks // it cannot say who holds the lock
 	o.DetectConflicts = false // writers take turns
 	o.MetricsEnabled = false  // they are global
 
@@ -139,8 +139,8 @@ func (s *Store) badger() badger.Options {
 	o.NumCompactors = 2
 	o.Compression = options.None
 	o.BlockCacheSize = 0 // tables are mapped into memory
-	// Values have a checksum of their own. A checksum of badger's that did not
-	// agree would only make an iterator end early, without an error.
+	// Values have a checksum of their own. A wrong checksum of badger's would only
+	// end an iterator early, without an error.
 	o.ChecksumVerificationMode = options.NoVerification
 
 	o.ValueThreshold = valueThreshold
@@ -148,7 +148,7 @@ func (s *Store) badger() badger.Options {
 	return o
 }
 
-// prepare makes the directory if there is none.
+// prepare creates the directory if there is none.
 func (s *Store) prepare() error {
 	info, err := os.Stat(s.path)
 	switch {
@@ -168,17 +168,17 @@ func (s *Store) prepare() error {
 	return nil
 }
 
-// narrow keeps others out of a directory that is ours, unless its group may write
-// to it, for badger makes its files as the umask says. What is told to agents is
-// for who runs them.
+// narrow denies others access to our directory, unless its group may write to
+// it, because badger creates its files with the umask. What agents are told
+// concerns only those who run them.
 func (s *Store) narrow() {
 	info, err := os.Stat(s.path)
 	if err == nil && !s.opts.ReadOnly && info.Mode()&0o020 == 0 && info.Mode()&0o077 != 0 {
-		_ = os.Chmod(s.path, info.Mode()&^0o077) // of another user: theirs to say
+		_ = os.Chmod(s.path, info.Mode()&^0o077) // fails on another user's directory, which is theirs to decide
 	}
 }
 
-// lock locks the directory, and waits while another has the lock.
+// lock locks the directory, waiting while another process has the lock.
 func (s *Store) lock(ctx context.Context) (*dirLock, error) {
 	start := time.Now()
 	retry := time.NewTicker(lockRetry)
@@ -202,8 +202,8 @@ func (s *Store) lock(ctx context.Context) (*dirLock, error) {
 	}
 }
 
-// openLocked looks at the files, so that badger does not have to, and has it
-// open them.
+// openLocked inspects the files, because badger would not survive damage, and
+// then opens them with badger.
 func (s *Store) openLocked() error {
 	if err := s.recognize(); err != nil {
 		return err
@@ -231,7 +231,7 @@ func (s *Store) openLocked() error {
 		return nil
 	case errors.Is(err, storage.ErrCorrupt):
 		return err
-	case strings.Contains(err.Error(), "Another process is using this Badger database"): // where we have no lock
+	case strings.Contains(err.Error(), "Another process is using this Badger database"): // where locks is false
 		return &storage.LockedError{Path: s.path}
 	}
 	if full := diskError(err); errors.Is(full, storage.ErrDiskFull) || errors.Is(full, storage.ErrReadOnly) || errors.Is(full, fs.ErrPermission) {
@@ -240,7 +240,7 @@ func (s *Store) openLocked() error {
 	return &storage.CorruptError{Path: s.path, Reason: err.Error(), Repair: repairStore}
 }
 
-// restore reads what the store knows of itself, and cleans up after a crash.
+// restore reads the state of the store and cleans up after a crash.
 func (s *Store) restore() error {
 	var j *journal
 	err := s.view(context.Background(), func(txn *badger.Txn) error {
@@ -263,8 +263,8 @@ func (s *Store) restore() error {
 	return guard(s.path, s.recover)
 }
 
-// diskError is [engine.DiskError] for what comes out of badger, which puts the
-// cause of most errors into words only.
+// diskError is [engine.DiskError] for the errors of badger, most of which have
+// their cause only as text.
 func diskError(err error) error {
 	if engine.Unreadable(err) {
 		return err

@@ -9,20 +9,20 @@ import (
 )
 
 // pageBytes is how many bytes of values a page should hold at most. It is more
-// than other engines take, because opening an iterator costs about as much as
+// than in other engines, because opening an iterator costs about as much as
 // reading ten small values.
 const pageBytes = 256 << 10
 
 // walk visits the next n items of span, fewer if they fill a page, and narrows
-// span to the rest. It tells whether there may be any. visit returns how many
-// bytes it takes; its error ends the walk.
+// span to the rest. It reports whether there may be any. visit returns how many
+// bytes it uses; its error ends the walk.
 func walk(txn *badger.Txn, prefix string, span *engine.Span, n int,
 	visit func(key string, item *badger.Item) (int, error),
 ) (more bool, err error) {
 	opts := badger.IteratorOptions{Prefix: dataKey(prefix)}
 	from := dataKey(span.From)
 	if span.Reverse {
-		// A prefix would end the walk at its start, which lies beyond it.
+		// A prefix would end the walk at once if it starts beyond it.
 		opts = badger.IteratorOptions{Prefix: dataKey(""), Reverse: true}
 		if span.From == "" {
 			from = []byte{spaceData + 1}
@@ -54,11 +54,11 @@ func walk(txn *badger.Txn, prefix string, span *engine.Span, n int,
 	return false, nil
 }
 
-// page collects entries. Their values are parts of few pieces of memory.
+// page collects entries. Their values share a few blocks of memory.
 type page struct {
 	s       *Store
 	txn     *badger.Txn
-	n       int // how many entries are wanted
+	n       int // maximum number of entries
 	entries []storage.Entry
 	memory  []byte
 	bytes   int
@@ -70,7 +70,7 @@ func (p *page) addItem(key string, item *badger.Item) (size int, err error) {
 	return p.bytes - before, err
 }
 
-// addHit adds the document of a hit if it is there and, to be verified,
+// addHit adds the document of a hit if it exists and, if it must be verified,
 // satisfies q. A damaged one is an error, not a miss.
 func (p *page) addHit(q storage.Query, key string, verify bool) error {
 	item, err := p.txn.Get(dataKey(key))

@@ -17,7 +17,7 @@ import (
 )
 
 // recognize reports whether the directory is one of ours, of a version we read,
-// or one in which a store can be made.
+// or one in which a store can be created.
 func (s *Store) recognize() error {
 	entries, err := os.ReadDir(s.path)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Store) recognize() error {
 		return &storage.CorruptError{Path: s.path, Reason: "the file MANIFEST is missing", Repair: repairStore}
 	}
 	for _, e := range entries {
-		// What a process may leave that is killed while it makes a store.
+		// What a process may leave if it is killed while creating a store.
 		if e.Name() != lockFile && e.Name() != "MANIFEST-REWRITE" {
 			return &storage.FormatError{Path: s.path, Reason: "holds other files: name a new or an empty directory"}
 		}
@@ -44,8 +44,8 @@ func (s *Store) recognize() error {
 	return nil
 }
 
-// recognizeManifest looks at the beginning of badger's list of files: "Bdgr",
-// the external magic number, and the version of badger's format, 2 bytes each,
+// recognizeManifest reads the beginning of badger's list of files: "Bdgr", the
+// external magic number, and the version of badger's format, 2 bytes each,
 // big-endian.
 func (s *Store) recognizeManifest() error {
 	f, err := os.Open(filepath.Join(s.path, badger.ManifestFilename))
@@ -77,9 +77,9 @@ func (s *Store) recognizeManifest() error {
 	return nil
 }
 
-// repair removes what badger cannot open, although it may leave it itself when
-// it is killed: files that were just made and are still empty. It also removes
-// a list of discarded bytes that was cut short, which badger makes anew.
+// repair removes what badger may leave when it is killed but then cannot open:
+// newly created files that are still empty, and a truncated list of discarded
+// bytes, which badger recreates.
 func (s *Store) repair() error {
 	entries, err := os.ReadDir(s.path)
 	if err != nil {
@@ -103,9 +103,9 @@ func (s *Store) repair() error {
 	return nil
 }
 
-// probe finds the damage on which badger would end the process, or which it
-// would pass over: in the list of files, and in the parts of the tables that it
-// reads when it opens them.
+// probe finds damage that would make badger end the process, or that badger
+// would ignore: in the list of files, and in the parts of the tables that it
+// reads on opening.
 func (s *Store) probe() error {
 	f, err := os.Open(filepath.Join(s.path, badger.ManifestFilename))
 	if os.IsNotExist(err) {
@@ -127,8 +127,8 @@ func (s *Store) probe() error {
 		return fmt.Errorf("open %s: %w", s.path, diskError(err))
 	}
 	logs, tables := s.files("*.mem"), s.files("*.sst")
-	// What a crash leaves torn is in a log too, or in older tables. A store
-	// without logs was closed, and what is torn or missing now was whole.
+	// What a crash leaves torn is also in a log or in older tables. A store
+	// without logs was closed, so anything torn or missing was whole then.
 	if len(logs) == 0 && (end < info.Size() || len(manifest.Tables) == 0 && len(tables) > 0) {
 		return bad(badger.ManifestFilename, "the file was cut short or overwritten at its end")
 	}
@@ -153,8 +153,8 @@ func (s *Store) probe() error {
 	return nil
 }
 
-// files are the names of the files of the store that match a pattern. A
-// directory that cannot be read has been found out before.
+// files returns the names of the files of the store that match a pattern. That
+// the directory is readable was checked before.
 func (s *Store) files(pattern string) (names []string) {
 	dir, _ := os.ReadDir(s.path)
 	for _, e := range dir {
@@ -165,8 +165,8 @@ func (s *Store) files(pattern string) (names []string) {
 	return names
 }
 
-// probeClosed refuses a store with a write-ahead log: to read it badger must
-// write.
+// probeClosed refuses a store that has a write-ahead log, because badger must
+// write in order to read it.
 func (s *Store) probeClosed() error {
 	if len(s.files("*.mem")) == 0 {
 		return nil
@@ -179,8 +179,8 @@ func (s *Store) probeClosed() error {
 //	index, its length, its checksum, the length of the checksum
 //
 // where lengths have 4 bytes, big-endian. A block, of which badger reads the
-// last, ends with its checksum and the length of that, of what precedes them.
-// The index is a flat buffer.
+// last, ends with its checksum and the length of that; the checksum covers what
+// precedes it. The index is a flat buffer.
 func probeTable(path string) (reason string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -219,7 +219,7 @@ func probeTable(path string) (reason string, err error) {
 	if len(sum) == 0 || len(sum) > 16 || len(index) == 0 || !bytes.Equal(sum, checksum(index)) {
 		return short, nil
 	}
-	root := fb.GetRootAsTableIndex(index, 0) // is what badger wrote: its checksum agrees
+	root := fb.GetRootAsTableIndex(index, 0) // as badger wrote it: its checksum is right
 	var last fb.BlockOffset
 	if n := root.OffsetsLength(); n == 0 || !root.Offsets(&last, n-1) {
 		return "the file has no blocks", nil

@@ -9,26 +9,26 @@ import (
 	"github.com/stratamem/strata/storage/engine"
 )
 
-// stillness is the transaction that a snapshot reads in, and those made of it.
+// stillness is the transaction in which a snapshot and its own snapshots read.
 type stillness struct {
 	mu    sync.Mutex // a transaction is not safe for concurrent use
 	txn   *badger.Txn
-	users int // under the mutex of the database
+	users int // guarded by the mutex of the database
 }
 
 // Snapshot implements [storage.Snapshotter]. It copies nothing: badger keeps
-// the values that it shows until it is closed, and the directory stays open
-// that long. The calls of a snapshot take turns.
+// the values that it shows, and the directory stays open, until the snapshot is
+// closed. The calls of a snapshot take turns.
 func (s *Store) Snapshot(ctx context.Context) (storage.Adapter, error) {
 	still, err := s.snapshot(ctx)
 	if err != nil {
-		return nil, err // and no Adapter around a nil store
+		return nil, err // not an Adapter that holds a nil store
 	}
 	return still, nil
 }
 
 func (s *Store) snapshot(ctx context.Context) (still *Store, err error) {
-	// Between commits, so that state and fields are of the same moment.
+	// Between commits, so that state and fields are from the same moment.
 	err = s.group.Exclusive(ctx, func() error {
 		s.db.mu.Lock()
 		defer s.db.mu.Unlock()

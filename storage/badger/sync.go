@@ -7,9 +7,9 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// settle makes true after a commit what Full promises beyond what badger does:
-// that the value log was synced, and that the files which were made for it have
-// names that survive.
+// settle completes what Full promises beyond what badger does after a commit:
+// that the value log was synced, and that the names of newly created files are
+// durable.
 func (s *Store) settle() error {
 	if s.opts.Durability != storage.Full {
 		return nil
@@ -28,15 +28,15 @@ func (s *Store) settle() error {
 	if err := syncDir(s.path); err != nil {
 		return err
 	}
-	// The time of a directory moves in steps. Within one, another file may be
-	// made without its being seen, so it is synced until the step is over.
+	// The time of a directory moves in steps. Within one step, another file may be
+	// created unnoticed, so sync until the step is over.
 	if time.Since(changed) > 100*time.Millisecond {
 		s.synced = changed
 	}
 	return nil
 }
 
-// syncDir makes names in a directory durable, where the system can.
+// syncDir makes the names in a directory durable, if the system can.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

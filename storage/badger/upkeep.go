@@ -12,15 +12,15 @@ import (
 	"github.com/stratamem/strata/storage/engine"
 )
 
-// A file of the value log is rewritten when this share of it is garbage: as
-// far as badger knows, which learns of garbage when it merges tables.
+// A file of the value log is rewritten when this share of it is known to be
+// garbage. badger learns of garbage when it merges tables.
 const (
 	garbageSeldom  = 0.5
 	garbageCompact = 0.1
 )
 
-// collect collects the garbage of the value log, at once for what was left by
-// the process before, and then at intervals. It is the goroutine of Open.
+// collect collects the garbage of the value log, at once for what the last
+// process left, and then at intervals. It is the goroutine started by Open.
 func (s *Store) collect() {
 	tick := time.NewTicker(s.opts.GCInterval)
 	defer tick.Stop()
@@ -38,8 +38,8 @@ func (s *Store) collect() {
 
 // collectGarbage rewrites files of the value log as long as one is worth it and
 // the store is open. Each is rewritten between commits, because badger's own
-// locking is not enough for a rewrite and a commit at once (the race detector
-// finds them in MaxVersion); writes wait for one file at most.
+// locking is insufficient for a rewrite during a commit (the race detector
+// reports MaxVersion); writes wait for at most one file.
 func (s *Store) collectGarbage() error {
 	for files := 0; ; files++ {
 		done := true
@@ -62,8 +62,8 @@ func (s *Store) collectGarbage() error {
 	}
 }
 
-// collectFile rewrites a file of the value log of which the share is garbage.
-// It is done if there is none.
+// collectFile rewrites a file of the value log whose garbage is at least the
+// share. It reports done if there is none.
 func (s *Store) collectFile(share float64) (done bool, err error) {
 	err = guard(s.path, func() error { return s.db.RunValueLogGC(share) })
 	if errors.Is(err, badger.ErrNoRewrite) || errors.Is(err, badger.ErrRejected) {
@@ -72,11 +72,11 @@ func (s *Store) collectFile(share float64) (done bool, err error) {
 	return err != nil, err
 }
 
-// Compact implements [storage.Compacter]. It has badger write out what is in
+// Compact implements [storage.Compacter]. It makes badger write out what is in
 // memory, merge its tables, and rewrite the files of the value log that are at
-// least a tenth garbage. Writes wait meanwhile, and reads while memory is
-// written out. Values that a snapshot still shows, or that are in the file of
-// the value log that is being written to, stay.
+// least a tenth garbage. Writes wait meanwhile, and reads wait while memory is
+// written out. Values stay if a snapshot still shows them, or if they are in
+// the current file of the value log.
 func (s *Store) Compact(ctx context.Context) error {
 	return s.group.Exclusive(ctx, func() error {
 		if err := s.writable("compact", 0); err != nil {
@@ -107,8 +107,8 @@ func (s *Store) Compact(ctx context.Context) error {
 	})
 }
 
-// flush has badger write its memtable to a table. It does so when keys are
-// dropped by a prefix, of which there must be one.
+// flush makes badger write its memtable to a table. badger does so when keys
+// are dropped by a prefix, and a key with the prefix must exist.
 func (s *Store) flush() error {
 	txn := s.db.NewTransaction(true)
 	defer txn.Discard()
@@ -121,9 +121,9 @@ func (s *Store) flush() error {
 	return s.db.DropPrefix(keyFlush)
 }
 
-// sweep deletes large values that no key names any more, which the collection
-// of garbage brought back. As their keys are not used again, none of them will
-// be named later. exclusive runs what deletes.
+// sweep deletes large values that no key names, which garbage collection
+// brought back. As their keys are never reused, nothing will name them later.
+// exclusive runs the deletion.
 func (s *Store) sweep(exclusive func(func() error) error) error {
 	swept := 0
 	for from := []byte{spaceLarge}; from != nil; {
@@ -160,8 +160,8 @@ func (s *Store) remove(keys [][]byte) error {
 	return l.finish()
 }
 
-// orphansFrom looks at some large values, from a key on, and returns the keys
-// of those that no key names, and where to go on.
+// orphansFrom examines some large values, starting at a key, and returns the
+// keys of those that no key names, and where to continue.
 func orphansFrom(txn *badger.Txn, from []byte) (orphans [][]byte, next []byte, err error) {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceLarge}})
 	defer it.Close()

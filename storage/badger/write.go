@@ -22,9 +22,9 @@ func weigh(ops []storage.Op) int {
 	return n
 }
 
-// commit makes all batches durable, in order, in as few transactions as hold
-// them. A batch whose precondition fails is left out; an error of the disk is
-// everyone's in its transaction.
+// commit makes all batches durable, in order, in as few transactions as
+// possible. A batch whose precondition fails is left out; a disk error affects
+// every batch in its transaction.
 func (s *Store) commit(batches [][]storage.Op) []error {
 	errs := make([]error, len(batches))
 	size := 0
@@ -42,7 +42,7 @@ func (s *Store) commit(batches [][]storage.Op) []error {
 			next = s.commitSome(batches, errs, next)
 			return nil
 		})
-		if err != nil { // badger panicked on damaged files, before anything was sent
+		if err != nil { // badger panicked on damaged files before anything was sent
 			for ; next < len(batches); next++ {
 				errs[next] = err
 			}
@@ -51,8 +51,8 @@ func (s *Store) commit(batches [][]storage.Op) []error {
 	return errs
 }
 
-// commitSome commits what fits into one transaction, from the batch next on,
-// and returns which batch comes then.
+// commitSome commits what fits in one transaction, starting with batch next,
+// and returns the batch after that.
 func (s *Store) commitSome(batches [][]storage.Op, errs []error, next int) int {
 	w := s.newWriter()
 	defer w.txn.Discard()
@@ -87,7 +87,7 @@ func (s *Store) commitSome(batches [][]storage.Op, errs []error, next int) int {
 	return next
 }
 
-// writable tells why the store cannot be written, if it cannot.
+// writable returns why the store cannot be written, if it cannot.
 func (s *Store) writable(op string, size int64) error {
 	switch {
 	case s.closed.Load():
@@ -119,7 +119,7 @@ func (s *Store) failure(op string) error {
 	return fmt.Errorf("%s %s: open the store again, an earlier write failed: %w", op, s.path, s.failed)
 }
 
-// changes is what a batch comes to.
+// changes is the effect of a batch.
 type changes struct {
 	data           []*badger.Entry
 	removed, added []string // index entries
@@ -141,12 +141,12 @@ type writer struct {
 func (s *Store) newWriter() *writer {
 	w := &writer{s: s, txn: s.db.NewTransaction(true), fields: *s.fields.Load(), state: *s.state.Load()}
 	w.grow(len(keyState), 24)
-	w.grow(32, 32) // badger's own mark of the end
+	w.grow(32, 32) // badger's own end mark
 	return w
 }
 
-// plan tests the preconditions of a batch and works out its changes, on top of
-// what is in the transaction already.
+// plan tests the preconditions of a batch and computes its changes, on top of
+// what is already in the transaction.
 func (w *writer) plan(ops []storage.Op) (*changes, error) {
 	for i := range ops {
 		op := &ops[i]
@@ -161,7 +161,7 @@ func (w *writer) plan(ops []storage.Op) (*changes, error) {
 			return nil, &storage.ConflictError{Key: op.Key}
 		}
 	}
-	var last map[string]int // of several changes to a key the last one stays
+	var last map[string]int // if a key changes several times, the last change stays
 	if len(ops) > 1 {
 		last = make(map[string]int, len(ops))
 		for i := range ops {
@@ -221,7 +221,7 @@ func (w *writer) change(c *changes, op *storage.Op) error {
 	return nil
 }
 
-// put adds a value, under the number of the last write.
+// put adds a value, with the number of the last write.
 func (c *changes) put(key string, value []byte) {
 	frame := engine.Seal(key, c.state.seq, value)
 	if len(frame) < valueThreshold {
@@ -233,7 +233,7 @@ func (c *changes) put(key string, value []byte) {
 		badger.NewEntry(largeKey(key, c.state.seq), frame))
 }
 
-// entriesBefore returns the index entries of a document that is there.
+// entriesBefore returns the index entries of an existing document.
 func (w *writer) entriesBefore(key string) ([]string, error) {
 	frame, err := getFrame(w.txn, key)
 	if err != nil {
@@ -245,8 +245,8 @@ func (w *writer) entriesBefore(key string) ([]string, error) {
 	return entriesOf(w.txn, key), nil
 }
 
-// entriesOf looks for the entries of a document whose value is damaged, in the
-// whole index.
+// entriesOf searches the whole index for the entries of a document whose value
+// is damaged.
 func entriesOf(txn *badger.Txn, key string) []string {
 	var entries []string
 	eachEntry(txn, []byte{spaceIndex}, func(entry []byte) bool {
@@ -261,7 +261,7 @@ func entriesOf(txn *badger.Txn, key string) []string {
 	return entries
 }
 
-// grow counts an entry as badger does.
+// grow counts an entry the way badger does.
 func (w *writer) grow(key, value int) {
 	if value >= valueThreshold {
 		value = 12 // a pointer into the value log
@@ -270,7 +270,7 @@ func (w *writer) grow(key, value int) {
 	w.size += int64(key + value + 12)
 }
 
-// fits counts c, and tells whether the transaction holds it too.
+// fits counts c, and reports whether it fits in the transaction too.
 func (w *writer) fits(c *changes) bool {
 	count, size := w.count, w.size
 	for _, e := range c.data {
@@ -311,7 +311,7 @@ func (w *writer) addData(c *changes) {
 	w.events = append(w.events, c.events...)
 }
 
-// commit makes what was added durable and known.
+// commit makes what was added durable and visible.
 func (w *writer) commit() error {
 	err := w.err
 	if err == nil {
@@ -328,7 +328,7 @@ func (w *writer) commit() error {
 	return nil
 }
 
-// send commits a transaction. After an error the store takes no more writes.
+// send commits a transaction. After an error the store accepts no more writes.
 func (s *Store) send(txn *badger.Txn) error {
 	err := txn.Commit()
 	if err == nil {
