@@ -1,9 +1,9 @@
 // Package bolt keeps a store in one bbolt file, used by one process at a time.
 // It is the embedded default.
 //
-// It is not for several processes at once, nor for the
-// highest write rates (storage/badger). It never leaves a transaction open
-// while a caller's code runs.
+// It is not for several processes at once, nor for the highest write rates (see
+// storage/badger). It never keeps a transaction open while a caller's code
+// runs.
 //
 // The one decision: it is a thin driver. Ordering, atomicity and recovery are
 // bbolt's; this package adds versions, checksums, index entries, grouped
@@ -15,28 +15,30 @@
 // has it: the data before the page that points to it, and that page before the
 // call returns. It survives power loss.
 //
-// [storage.Process] leaves the syncing to the system, except when the file
-// grows and on Close. It survives kill -9: what was written is the system's.
-// After a power loss or a crash of the system the file may be damaged as a
-// whole, not only short of its last commits, because the system may have
-// written pages in any order. Keep a backup, or use Full, where that matters.
+// [storage.Process] leaves syncing to the system, except when the file grows
+// and on Close. It survives kill -9, because what was written already belongs
+// to the system. After a power loss or a system crash the whole file may be
+// damaged, not just lack its last commits, because the system may have written
+// pages in any order. Keep a backup, or use Full, where that matters.
 //
 // [storage.None] is Process without the sync on Close.
 //
 // # Speed
 //
-// What a commit costs is the pages that it writes, of 4 KiB on most systems: the
-// leaf of each key that it changes, what leads there, which neighbours share, and
-// three more. Twenty small keys at places of their own are thirty to forty pages,
-// whatever their size: keys that are written together should stand together, for
-// example behind a time. To set the value that a key has writes none of them. A
-// record of more than 996 bytes, or a document of more than 2,016, is kept apart: a change
-// of a neighbour does not write it again, and setting it takes its own size in pages and three or four more.
+// The cost of a commit is the pages that it writes, of 4 KiB on most systems:
+// for each key changed its leaf and the pages that lead to it, which
+// neighbouring keys share, and three more. Twenty small keys that are far apart
+// take thirty to forty pages, whatever their size, so keys that are written
+// together should sort together, for example by beginning with a time. Setting
+// a key to the value that it has writes none of them. A record of more than 996
+// bytes, or a document of more than 2,016, is stored separately: changing a
+// neighbour does not rewrite it, and setting it takes its own size in pages and
+// three or four more.
 //
-// Writes of one moment share a commit and its syncs. A commit of 15 documents
-// of 1 KiB with random keys costs bbolt three to four times what one of them
-// costs, because it writes a page or more for each: that is the limit of what
-// sharing gains.
+// Concurrent writes share a commit and its syncs. A commit of 15 documents of 1
+// KiB with random keys costs bbolt three to four times as much as a commit of
+// one, because it writes a page or more for each, which limits what sharing
+// gains.
 //
 // Find reads each document by its key, which in bbolt takes about three times
 // as long as stepping to the next document of a scan.
@@ -63,12 +65,12 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// Options of [Open]. The zero value is the default.
+// Options configures [Open]. The zero value means the defaults.
 type Options struct {
-	// Durability of the writes; see the package comment.
+	// Durability is that of writes; see the package comment.
 	Durability storage.Durability
-	// ReadOnly opens an existing store for reading, which several processes
-	// may do at once. Writes give [storage.ErrReadOnly].
+	// ReadOnly opens an existing store for reading, which several processes may do
+	// at once. Writes return [storage.ErrReadOnly].
 	ReadOnly bool
 	// LockWait is how long to wait for another process to close the file; 0
 	// means 5 s, negative means not at all.
@@ -87,9 +89,9 @@ type Store struct {
 	fields atomic.Pointer[[]string] // declared; the slice is replaced, never changed
 	closed atomic.Bool
 
-	commits, resident int // see trim; they belong to the writer
+	commits, resident int // see trim; used only by the writer
 
-	snapshot bool   // path is the store's that this is a snapshot of
+	snapshot bool   // whether this is a snapshot of the store at path
 	discard  string // a file to remove on Close
 }
 
@@ -148,9 +150,10 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	}
 }
 
-// Scan implements [storage.Scanner]. It reads a page at a time, so that writes
-// made meanwhile may be seen. The values of a page share memory: keeping one
-// keeps up to 64 KiB and a value. A damaged value ends it with a [*storage.CorruptError].
+// Scan implements [storage.Scanner]. It reads a page at a time, so it may see
+// writes made meanwhile. The values of a page share memory: keeping one keeps
+// up to 64 KiB and a value. A damaged value ends it with a
+// [*storage.CorruptError].
 func (s *Store) Scan(ctx context.Context, prefix string, opts *storage.ScanOptions) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
 		span := engine.NewSpan(prefix, opts)
@@ -192,15 +195,15 @@ func (s *Store) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Ent
 	}, s.Scan)
 }
 
-// matches reports whether a frame's document satisfies q. A damaged one does,
-// so that it is reported rather than missed.
+// matches reports whether a frame's document satisfies q. A damaged document
+// matches, so that it is reported rather than missed.
 func matches(tx *bbolt.Tx, q storage.Query, key string, frame []byte) bool {
 	_, document, ok := unseal(tx, key, frame)
 	return !ok || q.Match(key, document)
 }
 
 // EnsureIndex implements [storage.Finder]. Writes wait while it reads all
-// documents; it is one transaction, so that a crash leaves no half index.
+// documents. It is one transaction, so a crash leaves no partial index.
 func (s *Store) EnsureIndex(ctx context.Context, fields ...string) error {
 	if err := engine.ValidateFields(fields...); err != nil {
 		return err
@@ -225,7 +228,7 @@ func (s *Store) EnsureIndex(ctx context.Context, fields ...string) error {
 }
 
 // Watch implements [storage.Watcher]. It sees the changes made through this
-// Store, which are all there are: the file has one process.
+// Store, which are all changes, since only one process uses the file.
 func (s *Store) Watch(ctx context.Context, prefix string) (iter.Seq2[storage.Event, error], error) {
 	return s.hub.Watch(ctx, prefix)
 }
@@ -280,7 +283,7 @@ func (s *Store) view(ctx context.Context, f func(tx *bbolt.Tx) error) error {
 		err := s.guard(func() error { return db.View(f) })
 		if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
 			if s.db.Load() != db {
-				continue // Compact put another in its place
+				continue // Compact replaced it
 			}
 			return storage.ErrClosed
 		}
@@ -303,8 +306,8 @@ func (s *Store) update(op string, f func(tx *bbolt.Tx) error) error {
 	return fmt.Errorf("%s %s: %w", op, s.path, diskError(err))
 }
 
-// guard turns what bbolt does on damaged pages into an error: it panics, or
-// reads beyond the end of a file that was cut short.
+// guard turns bbolt's reaction to damaged pages into an error: it panics, or
+// reads beyond the end of a truncated file.
 func (s *Store) guard(f func() error) error { return guard(s.path, f) }
 
 func guard(path string, f func() error) (err error) {
@@ -317,7 +320,7 @@ func guard(path string, f func() error) (err error) {
 	return f()
 }
 
-// damaged is the error of a value whose checksum does not agree.
+// damaged is the error for a value with a wrong checksum.
 func (s *Store) damaged(key string) error {
 	return &storage.CorruptError{Path: s.path, Key: key, Reason: reasonChecksum, Repair: repairValue}
 }

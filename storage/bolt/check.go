@@ -13,11 +13,12 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// mostFaults bounds the memory of a check; a file with more is past repair.
+// mostFaults bounds the memory of a check; a file with more faults is beyond
+// repair.
 const mostFaults = 10_000
 
-// Check implements [storage.Checker]. It has bbolt check its pages, verifies
-// the checksum of every value, and compares index and counts with the
+// Check implements [storage.Checker]. It runs bbolt's check of its pages,
+// verifies the checksum of every value, and compares index and counts with the
 // documents. Writes wait while it reads; the loop body runs after that.
 func (s *Store) Check(ctx context.Context) iter.Seq2[storage.Fault, error] {
 	return func(yield func(storage.Fault, error) bool) {
@@ -28,7 +29,7 @@ func (s *Store) Check(ctx context.Context) iter.Seq2[storage.Fault, error] {
 		c := checker{ctx: ctx, path: s.path, fields: *s.fields.Load()}
 		err := s.group.Exclusive(ctx, func() error {
 			if err := s.view(ctx, c.pages); err != nil || len(c.faults) > 0 {
-				return err // what lies in damaged pages is not looked at
+				return err // the content of damaged pages is not examined
 			}
 			return s.view(ctx, c.content)
 		})
@@ -61,7 +62,7 @@ func (c *checker) fault(key, reason, repair string) {
 	}
 }
 
-// pages is bbolt's own check of its structure.
+// pages runs bbolt's own check of its structure.
 func (c *checker) pages(tx *bbolt.Tx) error {
 	for err := range tx.Check() {
 		c.fault("", err.Error(), repairFile)
@@ -69,7 +70,7 @@ func (c *checker) pages(tx *bbolt.Tx) error {
 	return c.ctx.Err()
 }
 
-// content checks what the pages hold.
+// content checks the content of the pages.
 func (c *checker) content(tx *bbolt.Tx) error {
 	const rebuild = "copy the store to a new file"
 	var n counts
@@ -129,9 +130,9 @@ func (c *checker) content(tx *bbolt.Tx) error {
 }
 
 // Compact implements [storage.Compacter]. It copies the store to a new file
-// beside the old one and puts it in its place; there must be room for both.
-// Writes wait meanwhile. A crash leaves the old file or the new one. It does
-// not work on Windows, where an open file cannot be replaced.
+// next to the old one, which the new one then replaces; the disk must have
+// space for both. Writes wait meanwhile. A crash leaves the old file or the new
+// one. It does not work on Windows, where an open file cannot be replaced.
 func (s *Store) Compact(ctx context.Context) error {
 	if s.closed.Load() {
 		return storage.ErrClosed
@@ -164,8 +165,8 @@ func (s *Store) compact(ctx context.Context) (err error) {
 			err = errors.Join(err, os.Remove(temp))
 		}
 	}()
-	// The new file is locked from here on, so that it is never to be had
-	// between the rename and the close of the old one.
+	// Lock the new file from here on, so that nobody can take it between the
+	// rename and the close of the old one.
 	to, err := s.openFile(temp)
 	if err != nil {
 		return err

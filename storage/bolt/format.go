@@ -19,26 +19,28 @@ import (
 //	pieces   number, 8 bytes, big-endian → piece of a value
 //	index    entry of package engine → nothing
 //
-// A record of more than 996 bytes and a document of more than 2,016 are cut into
-// pieces of 996, the last one shorter; older programs cut both at 2,016, and any size
-// is read. They have numbers that follow each other. In the value's place the frame has
+// A record of more than 996 bytes and a document of more than 2,016 are cut
+// into pieces of 996, the last one shorter; older programs cut both at 2,016,
+// and any size is read. Their numbers are consecutive. In place of the value,
+// the frame has
 //
 //	first piece   8 bytes, big-endian
 //	pieces        4 bytes, big-endian: how many
 //	length        4 bytes, big-endian: of the value
 //	CRC-32C       4 bytes, big-endian: of the value
 //
-// and its sequence number has the highest bit set. Pieces belong to one frame and
-// go with it. See piece.go for why.
+// and the highest bit of its sequence number is set. Pieces belong to one frame
+// and are deleted with it. piece.go explains why.
 //
-// The bucket sequence of data is the number of the last write, that of pieces the
-// number of the last piece. They never go back, so that no version is used twice.
+// The bucket sequence of data is the number of the last write, that of pieces
+// the number of the last piece. They never decrease, so no version is used
+// twice.
 //
 // Another version of the format has another number. A program opens the
 // versions up to its own and refuses newer ones. Version 1 had no pieces: all
-// values were in their frames. Such a file is read as it is, and becomes one of
-// version 2 when the first value in pieces is set; what is in it keeps its place
-// until it is set again with another value.
+// values were in their frames. Such a file is read as it is and becomes version
+// 2 when the first value in pieces is set; existing values stay in their frames
+// until they are set to another value.
 var (
 	bucketStrata = []byte("strata")
 	bucketData   = []byte("data")
@@ -60,7 +62,7 @@ type format struct {
 	Version int    `json:"version"`
 }
 
-// initialize makes the buckets of an empty file.
+// initialize creates the buckets of an empty file.
 func initialize(tx *bbolt.Tx) error {
 	for _, name := range [][]byte{bucketStrata, bucketData, bucketPieces, bucketIndex} {
 		if _, err := tx.CreateBucket(name); err != nil {
@@ -118,7 +120,7 @@ func writeFields(tx *bbolt.Tx, fields []string) error {
 	return tx.Bucket(bucketStrata).Put(keyFields, text)
 }
 
-// counts is how many keys of each kind there are.
+// counts has the number of keys of each kind.
 type counts struct{ documents, records uint64 }
 
 // of returns the count that key belongs to.

@@ -9,7 +9,7 @@ import (
 )
 
 // holder names the process that has the lock of a file, as /proc/locks lists
-// it, or "" if it is not to be seen from here.
+// it, or "" if that cannot be seen from here.
 func holder(path string) string {
 	info, err := os.Stat(path)
 	if err != nil {

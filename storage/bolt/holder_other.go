@@ -2,5 +2,5 @@
 
 package bolt
 
-// holder cannot tell on this system.
+// holder is unknown on this system.
 func holder(string) string { return "" }

@@ -22,14 +22,15 @@ const (
 	lockRetry       = 20 * time.Millisecond
 )
 
-// Open opens the store in the file at path, and makes one where there is none.
-// The file's directory must exist. nil opts are the defaults.
+// Open opens the store in the file at path, creating it if there is none. The
+// file's directory must exist. nil opts are the defaults.
 //
-// What can be wrong with the file has an error each: a [*storage.LockedError]
-// if another process, or this one, has it open; a [*storage.FormatError] if it
-// is empty, no store, or one of a newer version; a [*storage.CorruptError] if
-// it is cut short or damaged; [storage.ErrReadOnly] and [storage.ErrDiskFull].
-// None of them changes the file.
+// Each thing that can be wrong with the file has its own error: a
+// [*storage.LockedError] if another process, or this one, has it open; a
+// [*storage.FormatError] if it is empty, not a store, or a store of a newer
+// version; a [*storage.CorruptError] if it is truncated or damaged;
+// [storage.ErrReadOnly] and [storage.ErrDiskFull]. None of them changes the
+// file.
 func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 	s := &Store{path: filepath.Clean(path), opened: time.Now()}
 	if opts != nil {
@@ -60,7 +61,8 @@ func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	if !s.opts.ReadOnly {
-		// Left by a Compact that was killed; the lock says that none runs.
+		// Left by a Compact that was killed; that we hold the lock shows that none is
+		// running.
 		_ = os.Remove(s.compactPath())
 	}
 	s.db.Store(db)
@@ -68,7 +70,7 @@ func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// prepare makes the file if there is none, and looks at one that is there
+// prepare creates the file if there is none, and examines an existing one
 // before bbolt maps it into memory.
 func (s *Store) prepare() error {
 	info, err := os.Stat(s.path)
@@ -89,9 +91,9 @@ func (s *Store) prepare() error {
 	return probe(s.path)
 }
 
-// create makes an empty store beside path and links it there when it is whole:
-// a crash leaves no file that cannot be opened, and of two who create the same
-// file one wins.
+// create makes an empty store next to path and links it there when it is
+// complete: a crash leaves no file that cannot be opened, and if two processes
+// create the same file, one of them wins.
 func create(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp.*")
 	if err != nil {
@@ -118,7 +120,7 @@ func create(path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// syncDir makes names in a directory durable, where the system can.
+// syncDir makes the names in a directory durable, if the system can.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -129,8 +131,8 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// lock opens the file with bbolt, which locks it, and waits while another has
-// the lock.
+// lock opens the file with bbolt, which locks it, waiting while another process
+// has the lock.
 func (s *Store) lock(ctx context.Context) (*bbolt.DB, error) {
 	wait := s.opts.LockWait
 	if wait == 0 {
@@ -155,8 +157,8 @@ func (s *Store) lock(ctx context.Context) (*bbolt.DB, error) {
 	}
 }
 
-// openFile opens a file with bbolt. It does not wait for the lock: then the
-// error is bbolt's ErrTimeout.
+// openFile opens a file with bbolt. It does not wait for the lock: if it is
+// held, the error is bbolt's ErrTimeout.
 func (s *Store) openFile(path string) (*bbolt.DB, error) {
 	var file *os.File
 	var db *bbolt.DB
@@ -178,7 +180,7 @@ func (s *Store) openFile(path string) (*bbolt.DB, error) {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, err
 	case errors.Is(err, storage.ErrCorrupt):
-		if file != nil { // bbolt panicked and let go of nothing
+		if file != nil { // bbolt panicked and released nothing
 			unlock(file)
 			file.Close()
 		}
@@ -188,7 +190,7 @@ func (s *Store) openFile(path string) (*bbolt.DB, error) {
 	case err != nil:
 		return nil, fmt.Errorf("open %s: %w", path, diskError(err))
 	}
-	// Whoever waited may hold the lock of a file that Compact has replaced.
+	// After waiting, the lock may be that of a file that Compact has replaced.
 	mine, err := file.Stat()
 	there, statErr := os.Stat(path)
 	if err = errors.Join(err, statErr); err != nil {
@@ -200,8 +202,8 @@ func (s *Store) openFile(path string) (*bbolt.DB, error) {
 	return db, nil
 }
 
-// diskError is [engine.DiskError] for what comes out of bbolt, which puts the
-// cause of some errors into words only.
+// diskError is [engine.DiskError] for the errors of bbolt, some of which have
+// their cause only as text.
 func diskError(err error) error {
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if !errors.Is(err, full) && strings.HasSuffix(err.Error(), ": "+full.Error()) {

@@ -8,18 +8,18 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// page collects items inside a transaction and copies them out of it. It is
-// used for one page after the other.
+// page collects items inside a transaction and copies them out. It is reused
+// for one page after another.
 type page struct {
 	items   []item
 	bytes   int // of the values
-	shared  int // of those that have no pieces
+	shared  int // of those without pieces
 	entries []storage.Entry
 	names   []byte
 	ends    []int
 }
 
-// item is in bbolt's memory.
+// item points into bbolt's memory.
 type item struct{ key, frame []byte }
 
 func (p *page) reset() { p.items, p.bytes, p.shared = p.items[:0], 0, 0 }
@@ -33,7 +33,7 @@ func (p *page) add(key, frame []byte, size int) {
 }
 
 // walk adds the next n items of span, fewer if they fill a page, and narrows
-// span to the rest. It tells whether there may be any.
+// span to the rest. It reports whether there may be any.
 func (p *page) walk(tx *bbolt.Tx, span *engine.Span, n int) (more bool) {
 	p.reset()
 	c := tx.Bucket(bucketData).Cursor()
@@ -69,8 +69,8 @@ func (p *page) keys() []string {
 	return keys
 }
 
-// text makes one string of the keys, each followed by its version if they are
-// wanted, and notes in ends where each part ends.
+// text joins the keys into one string, each followed by its version if versions
+// are wanted, and records in ends where each part ends.
 func (p *page) text(versions bool) string {
 	p.names, p.ends = p.names[:0], p.ends[:0]
 	for _, it := range p.items {
@@ -84,9 +84,9 @@ func (p *page) text(versions bool) string {
 	return string(p.names)
 }
 
-// copied copies the items out of the transaction: their values into one block of
-// memory, but for those that were put together, and their keys and versions. The
-// slice is valid until the next page.
+// copied copies the items out of the transaction: values into one block of
+// memory, except those assembled from pieces, and keys and versions into
+// another. The slice is valid until the next page.
 func (p *page) copied(s *Store, tx *bbolt.Tx) ([]storage.Entry, error) {
 	p.entries = p.entries[:0]
 	memory := make([]byte, 0, p.shared)
@@ -126,13 +126,13 @@ func (c cursor) Next() []byte {
 type reader struct {
 	c    *bbolt.Cursor
 	key  []byte
-	rest int // how often to seek before stepping is tried again
-	wait int // and how often at the next time that it is of no use
+	rest int // how many seeks to make before stepping is tried again
+	wait int // and how many the next time stepping does not help
 }
 
-// read returns the item of a key, nil if there is none. Stepping to an item that
-// is near costs a fraction of a descent from the root; where it was of no use it
-// is tried less and less often.
+// read returns the item of a key, or nil if there is none. Stepping to an item
+// nearby costs a fraction of a descent from the root; each time it does not
+// help, it is tried less often.
 func (r *reader) read(key string) (k, frame []byte) {
 	r.key = append(r.key[:0], key...)
 	if r.rest--; r.rest < 0 {

@@ -12,20 +12,20 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// bbolt keeps a value in the leaf page of its key, and writes a leaf whole when
-// one of its keys changes. Beside a neighbour of half a megabyte a change of ten
-// bytes wrote half a megabyte, and left a hole that only something smaller
-// fits into. So a value of more than a piece is cut, and its pieces are kept in a
-// bucket of their own under numbers that only grow: their leaves are of a page or
-// two, and are not written again until their value goes.
+// bbolt keeps a value in the leaf page of its key, and writes the whole leaf
+// when one of its keys changes. Next to a neighbour of half a megabyte, a
+// change of ten bytes wrote half a megabyte and left a hole that only something
+// smaller fills. So a value larger than a piece is cut, and its pieces are kept
+// in a bucket of their own under increasing numbers: their leaves span a page
+// or two and are not written again until the value is deleted.
 
 const (
 	// pieceBytes is the size of all pieces of a value but the last, and of the
-	// largest record that is not cut. Four fill a leaf of 4 KiB: a page has a head
-	// of 16 bytes, and each item one of 16 and a key of 8.
+	// largest record that is not cut. Four fill a leaf of 4 KiB: a page has a
+	// header of 16 bytes, and each item one of 16 and a key of 8.
 	pieceBytes = (4096-16)/4 - (16 + 8)
-	// mostDocument is the size of the largest document that is not cut: documents
-	// are read by the thousand, one beside the other.
+	// mostDocument is the size of the largest document that is not cut. It is
+	// larger because documents are read by the thousand, in sequence.
 	mostDocument = (4096-16)/2 - (16 + 8)
 
 	// inPieces marks the sequence number of a frame with a reference.
@@ -38,7 +38,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // reference names the pieces of a value.
 type reference struct {
-	first uint64 // number of the first one; the others follow it
+	first uint64 // number of the first; the others follow it
 	count uint32
 	bytes uint32 // of the value
 	sum   uint32 // CRC-32C of the value
@@ -50,11 +50,11 @@ func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 // hasPieces reports whether a frame has a reference. It verifies nothing.
 func hasPieces(frame []byte) bool { return engine.Seq(frame)&inPieces != 0 }
 
-// seqOf is [engine.Seq] of a frame that may have a reference.
+// seqOf is [engine.Seq] for a frame that may have a reference.
 func seqOf(frame []byte) uint64 { return engine.Seq(frame) &^ inPieces }
 
-// refer returns the reference in a frame, and false if it is damaged or says
-// what cannot be.
+// refer returns the reference in a frame. It is false if the reference is
+// damaged or impossible.
 func refer(key string, frame []byte) (r reference, ok bool) {
 	_, b, ok := engine.Unseal(key, frame)
 	if !ok || len(b) != referenceBytes {
@@ -69,7 +69,7 @@ func refer(key string, frame []byte) (r reference, ok bool) {
 	return r, r.count <= r.bytes && r.bytes <= storage.MaxValue
 }
 
-// seal makes the frame of a value, and puts its pieces where they belong.
+// seal makes the frame of a value and stores its pieces.
 func (w *writer) seal(key string, seq uint64, value []byte) ([]byte, error) {
 	most := pieceBytes
 	if storage.IsDocument(key) {
@@ -101,8 +101,8 @@ func (w *writer) seal(key string, seq uint64, value []byte) ([]byte, error) {
 	return engine.Seal(key, seq|inPieces, b), nil
 }
 
-// unseal returns the sequence number and the value of an item, and false if it
-// is damaged. A value in pieces is put together in memory of its own; any other
+// unseal returns the sequence number and the value of an item. It is false if
+// the item is damaged. A value in pieces is assembled in new memory; any other
 // is part of the frame.
 func unseal(tx *bbolt.Tx, key string, frame []byte) (seq uint64, value []byte, ok bool) {
 	if !hasPieces(frame) {
@@ -129,7 +129,7 @@ func unseal(tx *bbolt.Tx, key string, frame []byte) (seq uint64, value []byte, o
 	return seqOf(frame), value, true
 }
 
-// size is how many bytes a value has, or a little more.
+// size returns the number of bytes in a value, or slightly more.
 func size(key, frame []byte) int {
 	if hasPieces(frame) {
 		if r, ok := refer(string(key), frame); ok {
@@ -139,7 +139,7 @@ func size(key, frame []byte) int {
 	return len(frame)
 }
 
-// strays returns the keys of the pieces that no value has.
+// strays returns the keys of pieces without a value.
 func strays(tx *bbolt.Tx) [][]byte {
 	var had []reference
 	c := tx.Bucket(bucketData).Cursor()
@@ -165,8 +165,8 @@ func strays(tx *bbolt.Tx) [][]byte {
 	return stray
 }
 
-// drop removes the pieces of a frame, if there are any. Which they are is not to
-// be told of a damaged one: then those go that no value has.
+// drop removes the pieces of a frame, if it has any. A damaged frame does not
+// tell which these are, so then all pieces without a value are removed.
 func (w *writer) drop(key string, frame []byte) error {
 	if w.pieces == nil || frame == nil {
 		return nil

@@ -11,11 +11,12 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// The part of bbolt's format that tells its files from others and whole ones
-// from those cut short. Page 0 and page 1 each hold a meta page: a header of
-// 16 bytes, then in the machine's byte order magic, version, page size and
-// flags (4 bytes each), root page and sequence, freelist page, number of pages,
-// transaction number and FNV-1a checksum of what precedes it (8 bytes each).
+// The part of bbolt's format that distinguishes its files from others, and
+// whole files from truncated ones. Page 0 and page 1 each hold a meta page: a
+// header of 16 bytes, then in the machine's byte order magic, version, page
+// size and flags (4 bytes each), root page and sequence, freelist page, number
+// of pages, transaction number and FNV-1a checksum of what precedes it (8 bytes
+// each).
 const (
 	metaAt     = 16
 	metaBytes  = 64
@@ -26,7 +27,7 @@ const (
 	largestExp = 14 // page sizes are 1 KiB to 16 MiB
 )
 
-// probe tells what is wrong with a file that bbolt would crash on or misread.
+// probe finds what is wrong with a file that bbolt would crash on or misread.
 func probe(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -37,8 +38,7 @@ func probe(path string) error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
-	// The size is asked for last: a process that has the file open may be
-	// adding to it.
+	// Read the size last: a process that has the file open may be growing it.
 	info, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
@@ -60,8 +60,8 @@ func probe(path string) error {
 	return nil
 }
 
-// readMeta looks for bbolt's magic number, and for the number and size of
-// pages in the newest meta page that is whole; 0 if there is none.
+// readMeta looks for bbolt's magic number, and returns the number and size of
+// pages in the newest intact meta page; 0 if there is none.
 func readMeta(f io.ReaderAt) (magic bool, pages, pageSize uint64, err error) {
 	var newest uint64
 	look := func(at int64) error {

@@ -2,18 +2,18 @@ package bolt
 
 import "go.etcd.io/bbolt"
 
-// A process that reads at random from a mapped file has all of it in its
-// resident size sooner or later: each fault maps sixteen pages that the system
-// has in its cache. They are the system's to take back, but what limits or
-// watches a process counts them. So they are let go of when they are many, which
-// takes no page out of the cache; those that are wanted are mapped again.
+// A process that reads at random from a mapped file sooner or later has all of
+// it in its resident size: each fault maps sixteen pages that are in the
+// system's cache. The system can take them back, but whatever limits or
+// monitors a process counts them. So many mapped pages are unmapped, which
+// removes none from the cache; pages that are needed are mapped again.
 const (
-	mostResident  = 64 << 20 // bytes of mapped files, beside what was left last time
-	residentEvery = 32       // commits between looks
+	mostResident  = 64 << 20 // bytes of mapped files, in addition to what was left last time
+	residentEvery = 32       // commits between checks
 )
 
-// trim lets go of the mapped pages of db if there are many. It belongs to the
-// writer.
+// trim unmaps the mapped pages of db if there are many. Only the writer calls
+// it.
 func (s *Store) trim(db *bbolt.DB) {
 	if s.commits++; s.commits%residentEvery != 0 {
 		return
@@ -22,7 +22,8 @@ func (s *Store) trim(db *bbolt.DB) {
 	if s.resident = min(s.resident, now); now < s.resident+mostResident {
 		return
 	}
-	// A transaction keeps the mapping where it is; without one the store is closed.
+	// A transaction keeps the mapping in place; if there can be none, the store is
+	// closed.
 	_ = db.View(func(tx *bbolt.Tx) error {
 		release(db.Info().Data, uintptr(tx.Size()))
 		return nil

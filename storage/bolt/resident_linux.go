@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// resident returns how many bytes of mapped files the process has in its
-// resident size; 0 if that is not to be seen.
+// resident returns how many bytes of mapped files are in the resident size of
+// the process, or 0 if unknown.
 func resident() int {
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -25,9 +25,8 @@ func resident() int {
 	return pages * os.Getpagesize()
 }
 
-// release unmaps the pages of a mapping of a file, which stays: a page that is
-// read again comes from the file as it is then. What the system says to it
-// changes nothing.
+// release unmaps the pages of a file mapping, which itself stays: a page that
+// is read again comes from the file as it is then. An error does not matter.
 func release(at, size uintptr) {
 	_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, at, size, syscall.MADV_DONTNEED)
 }

@@ -11,10 +11,10 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Snapshot implements [storage.Snapshotter]. It copies the file to another
-// beside it, which is gone when the snapshot is closed, so that reading it
-// slowly holds up nobody; there must be room for both. Of a store that is open
-// read-only, and so by everyone, it copies nothing.
+// Snapshot implements [storage.Snapshotter]. It copies the file to another one
+// next to it, which is deleted when the snapshot is closed, so that a slow
+// reader delays nobody; the disk must have space for both. A store that is open
+// read-only cannot change, so it copies nothing.
 func (s *Store) Snapshot(ctx context.Context) (storage.Adapter, error) {
 	if s.closed.Load() {
 		return nil, storage.ErrClosed
@@ -46,10 +46,10 @@ func (s *Store) Snapshot(ctx context.Context) (storage.Adapter, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("snapshot: %w", err), os.Remove(f.Name()))
 	}
-	// Where an open file may be unlinked, a crash leaves nothing of it.
+	// Where an open file can be unlinked, a crash leaves nothing behind.
 	if os.Remove(f.Name()) != nil {
 		still.discard = f.Name()
 	}
-	still.path, still.snapshot = s.path, true // what its errors name
+	still.path, still.snapshot = s.path, true // as its errors name it
 	return still, nil
 }

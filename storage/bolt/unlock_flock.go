@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-// unlock gives up bbolt's lock of a file that bbolt will not close any more.
-// Closing the file is not enough: the lock lives on with the memory mapping.
+// unlock releases bbolt's lock of a file that bbolt will no longer close.
+// Closing the file is not enough: the memory mapping keeps the lock alive.
 func unlock(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

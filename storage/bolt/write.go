@@ -26,7 +26,7 @@ func weigh(ops []storage.Op) int {
 var errNothing = errors.New("nothing to commit")
 
 // commit makes all batches durable in one transaction, in order. A batch whose
-// precondition fails is left out; an error of the file is everyone's.
+// precondition fails is left out; a file error affects every batch.
 func (s *Store) commit(batches [][]storage.Op) []error {
 	errs := make([]error, len(batches))
 	var events []storage.Event
@@ -87,9 +87,9 @@ func newWriter(tx *bbolt.Tx, fields []string) (*writer, error) {
 	return w, err
 }
 
-// How full a page is left that is split: pieces come in order, so that nothing is
-// added to it any more. Many keys do too, behind a time; of others one may come
-// anywhere, and a page without room would soon be split again.
+// How full a page stays that is split. Pieces are numbered in order, so nothing
+// is added to an earlier page. So are many keys, which begin with a time;
+// others may go anywhere, and a page without room would soon be split again.
 const (
 	fillData   = 0.8
 	fillPieces = 1
@@ -102,8 +102,8 @@ func (w *writer) fill() {
 	}
 }
 
-// upgrade makes a file of version 1 one with pieces. What it has stays as it is
-// until it is set again.
+// upgrade gives a file of version 1 the bucket for pieces. Existing values stay
+// unchanged until they are set again.
 func (w *writer) upgrade() (err error) {
 	if w.pieces, err = w.tx.CreateBucket(bucketPieces); err != nil {
 		return err
@@ -154,8 +154,9 @@ func (w *writer) make(ops []storage.Op) error {
 	return nil
 }
 
-// put sets a key and returns the sequence number of its value. To set what is
-// there writes nothing: two pages at least, for what callers do at each turn.
+// put sets a key and returns the sequence number of its value. Setting the
+// present value writes nothing, which saves at least two pages of what callers
+// do every turn.
 func (w *writer) put(op *storage.Op, old []byte) (seq uint64, err error) {
 	switch {
 	case old == nil:
@@ -179,10 +180,10 @@ func (w *writer) put(op *storage.Op, old []byte) (seq uint64, err error) {
 	return seq, w.data.Put([]byte(op.Key), frame)
 }
 
-// equal reports whether a key has the value already.
+// equal reports whether a key already has the value.
 func (w *writer) equal(op *storage.Op, frame []byte) bool {
 	if hasPieces(frame) && size([]byte(op.Key), frame) != len(op.Value) {
-		return false // and need not be put together
+		return false // so its pieces need not be assembled
 	}
 	_, value, ok := unseal(w.tx, op.Key, frame)
 	return ok && bytes.Equal(value, op.Value)
@@ -199,7 +200,8 @@ func (w *writer) remove(op *storage.Op, old []byte) error {
 	return w.data.Delete([]byte(op.Key))
 }
 
-// reindex replaces the index entries of a document; an empty one is none.
+// reindex replaces the index entries of a document; an empty document stands
+// for none.
 func (w *writer) reindex(key string, oldFrame, document []byte) error {
 	if len(w.fields) == 0 || !storage.IsDocument(key) {
 		return nil
@@ -227,8 +229,8 @@ func (w *writer) reindex(key string, oldFrame, document []byte) error {
 	return nil
 }
 
-// entriesOf looks for the entries of a document whose value is damaged, in the
-// whole index.
+// entriesOf searches the whole index for the entries of a document whose value
+// is damaged.
 func (w *writer) entriesOf(key string) []string {
 	var entries []string
 	c := w.index.Cursor()
