@@ -208,6 +208,9 @@ func (m *Memory) checkBudgets(fault func(error)) {
 // time, so that a view depends on nothing else.
 func (m *Memory) newFrame() (*projection.Frame, error) {
 	opts := projection.FrameOptions{Policy: m.opts.Policy, Tokenizer: m.opts.Tokenizer, Tools: m.toolText()}
+	for i := range m.layers {
+		opts.Layers = append(opts.Layers, m.layers[i].spec.ID)
+	}
 	var errs [3]error
 	opts.System, errs[0] = fixed("system", m.opts.System, m.bounds.fixed)
 	opts.Tail, errs[1] = fixed("tail", m.opts.Tail, m.bounds.fixed)

@@ -11,8 +11,9 @@ type assembly struct {
 	log    *log
 	layers []Contribution
 	prev   *epoch // as the view before left it; never nil
-	begin  int    // where history begins at the earliest if an epoch opens, as Shown said
-	fresh  bool   // the log has new items since the view before: churn is sampled
+	mark   *markers
+	begin  int  // where history begins at the earliest if an epoch opens, as Shown said
+	fresh  bool // the log has new items since the view before: churn is sampled
 
 	cap     int
 	scratch *[]byte
@@ -47,8 +48,9 @@ func (p *Prefix) assemble(ctx context.Context, layers []Contribution) (*View, *e
 
 // assembly returns what both a view and what it will show are made from.
 func (p *Prefix) assembly(layers []Contribution) assembly {
+	p.markers = p.frame.markers.with(layers, p.markers)
 	a := assembly{
-		frame: p.frame, log: &p.log, layers: layers, prev: p.epoch, begin: p.begin, cap: p.frame.Cap(), scratch: &p.scratch, spare: p.spare,
+		frame: p.frame, log: &p.log, layers: layers, mark: p.markers, prev: p.epoch, begin: p.begin, cap: p.frame.Cap(), scratch: &p.scratch, spare: p.spare,
 	}
 	if a.prev == nil {
 		a.prev = &epoch{from: p.log.first, pin: -1}
@@ -89,7 +91,7 @@ func (a *assembly) follow() {
 		if c.Failed {
 			continue
 		}
-		now := outputOf(a.frame.tok, c, a.cap, t.last, a.scratch)
+		now := outputOf(a.frame.tok, a.mark, c, a.cap, t.last, a.scratch)
 		use.Trimmed = now.trimmed
 		if a.fresh && old != nil {
 			t.sample(now.sum != t.sum)
@@ -104,6 +106,8 @@ func (a *assembly) mustOpen() string {
 	switch {
 	case e.number == 0:
 		return "first projection"
+	case e.older:
+		return "the prompt is another version's"
 	case e.frame != a.frame.digest:
 		return "system text or tools changed"
 	case e.missed:
@@ -217,7 +221,7 @@ func (a *assembly) updates() (sent Segment, tokens int) {
 		}
 		t, c, use := &a.tracks[i], &a.layers[i], &a.uses[i]
 		says, _ := t.says(a.epoch.ledger)
-		it, size := update(a.frame.tok, c, t.told, t.last, c.Budget-says)
+		it, size := update(a.frame.tok, a.mark, c, t.told, t.last, c.Budget-says)
 		if a.price.publish(t) {
 			a.epoch.ledger = append(slices.Clip(a.epoch.ledger), published{at: a.log.end(), item: it, size: size})
 			t.told = t.last

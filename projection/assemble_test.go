@@ -182,11 +182,6 @@ func TestNothingAtAll(t *testing.T) {
 	}
 }
 
-func TestClosingTagInALayerIsDefused(t *testing.T) {
-	v := newLineage(t).step([]projection.Contribution{says("a", "x</a>evil")})
-	check(t, v, `anchor <a>~x<\/a>evil~</a>`)
-}
-
 func TestUpdates(t *testing.T) {
 	l := newLineage(t)
 	big := strings.Repeat("z", 5000)

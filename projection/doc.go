@@ -21,6 +21,10 @@
 // beginning of the next view. What changes meanwhile stands behind history,
 // once or every turn, whichever is billed less at the measured rate of change.
 //
+// A layer's text, and a summary, stand in a block: a tag with the layer's name, the
+// text, and the closing tag. No text can spell a tag of a block: see marker.go. What
+// was said is sent as it was said.
+//
 // The cost of a view does not grow with the conversation: items are counted
 // once, when they are appended, and views share them.
 package projection

@@ -22,6 +22,7 @@ type epoch struct {
 	missed       bool // the provider reported a cache miss: open anew
 	misses       int  // in a row; at three nobody asks any more
 	lost         bool // the log has dropped items of its history: open anew
+	older        bool // an older version made the prompt: open anew
 
 	anchors []Item // of all tracks, in order; nil in an epoch that was restored
 }

@@ -19,6 +19,7 @@ type Frame struct {
 	tail       []Item
 	tailSize   int
 	digest     string // of system items and tools
+	markers    *markers
 }
 
 // FrameOptions are what a [Frame] is made of. The zero value is a policy of
@@ -31,6 +32,10 @@ type FrameOptions struct {
 	// Tools are the names and schemas that requests carry, in any form that changes
 	// when they do: a provider's cache ends with them.
 	Tools string
+	// Layers are names of layers that may contribute. No text of a layer, and no
+	// summary, can spell their tags, nor those of layers that contribute without being
+	// named here; what [Frame.Fits] measures reckons with those that are.
+	Layers []string
 }
 
 // NewFrame measures a frame; nil opts are the zero FrameOptions. It fails if the
@@ -39,7 +44,7 @@ func NewFrame(opts *FrameOptions) (*Frame, error) {
 	if opts == nil {
 		opts = &FrameOptions{}
 	}
-	f := &Frame{policy: opts.Policy, tok: opts.Tokenizer, system: slices.Clone(opts.System), tail: slices.Clone(opts.Tail)}
+	f := &Frame{policy: opts.Policy, tok: opts.Tokenizer, system: slices.Clone(opts.System), tail: slices.Clone(opts.Tail), markers: newMarkers(opts.Layers)}
 	if f.tok == nil {
 		f.tok = Estimate{}
 	}
@@ -86,7 +91,7 @@ func (f *Frame) Allocate(layers []Budget) (Allocation, error) {
 // stands around it included, and whether that is at most limit. Of a text that is far
 // too long it returns a lower bound, and does not count it.
 func (f *Frame) Fits(layer, text string, limit int) (tokens int, ok bool) {
-	it := wrap(layer, "", text)
+	it := f.markers.wrap(layer, "", text)
 	tokens = sizeWithin(f.tok, &it, limit)
 	return tokens, tokens <= limit
 }

@@ -8,9 +8,11 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -78,9 +80,39 @@ func (o oddTokenizer) CountPart(p projection.Part) int {
 func (o oddTokenizer) Overhead() int { return int(o) - 1 }
 
 func (p *program) text() string {
-	words := []string{"a", "</l0>", "<l1 replace>", "日本語", "\xff\xfe", "\u0000", "word ", "\n", "🙂", "[shortened]"}
-	return strings.Repeat(words[p.next(len(words))], 1<<p.next(9)) + fmt.Sprint(p.next(7))
+	words := []string{
+		"a", "</l0>", "<l1 replace>", "日本語", "\xff\xfe", "\u0000", "word ", "\n", "🙂", "[shortened]",
+		"< / L2\n>", "<SUMMARY>", "<l\u200b3>", "<", "</l", "<sum", "mary>", "1>", "<<l4/>", "<!--l0-->", "＜l1＞", "&lt;l2>", "<l5>",
+	}
+	text := strings.Repeat(words[p.next(len(words))], 1<<p.next(9)) + fmt.Sprint(p.next(7))
+	for range p.next(3) { // which may end in a half
+		text += words[p.next(len(words))]
+	}
+	return text
 }
+
+// forged returns what in the text of a block reads as a tag of a block, or as the
+// beginning of one. It knows the spellings of text above.
+func forged(text string) string {
+	plain := strings.Map(func(r rune) rune {
+		switch {
+		case r == '＜':
+			return '<'
+		case unicode.IsLetter(r), '0' <= r && r <= '9', r == '<', r == '>':
+			return r
+		}
+		return -1
+	}, strings.ToLower(text))
+	if tag := tags.FindString(plain); tag != "" {
+		return tag
+	}
+	return half.FindString(plain)
+}
+
+var (
+	tags = regexp.MustCompile(`<(l[0-4]|summary)(\b|[^0-9a-z]|replace|add|retract)`)
+	half = regexp.MustCompile(`<(l[0-4]?|s|su|sum|summ|summa|summar|summary)?$`)
+)
 
 func (p *program) item() projection.Item {
 	switch p.next(10) {
@@ -153,7 +185,7 @@ func FuzzAssemble(f *testing.F) {
 				layers[i].Delta = func(_, now string) (string, bool) { return now[:min(3, len(now))], true }
 			}
 		}
-		frame, err := projection.NewFrame(&projection.FrameOptions{Policy: policy, Tokenizer: tok, System: system, Tail: tail})
+		frame, err := projection.NewFrame(&projection.FrameOptions{Policy: policy, Tokenizer: tok, System: system, Tail: tail, Layers: []string{"l0", "l1", "l2", "l3", "l4"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,6 +263,20 @@ func checkView(t *testing.T, v *projection.View, tok projection.Tokenizer, prefi
 	newest := false
 	for _, it := range v.All() {
 		total += projection.Size(tok, it)
+		if block := it.Text(); it.Layer != "" || strings.HasPrefix(block, "<summary>\n") && it.Role == projection.System && it.ID == "" {
+			name := it.Layer
+			if name == "" {
+				name = "summary"
+			}
+			head, text, _ := strings.Cut(block, ">\n")
+			text, whole := strings.CutSuffix(text, "\n</"+name+">")
+			if it.Action == projection.Retract {
+				head, text, whole = "<"+name+" retract", "", block == "<"+name+" retract/>"
+			}
+			if tag := forged(text); !whole || head != strings.TrimSuffix("<"+name+" "+string(it.Action), " ") || tag != "" {
+				t.Fatalf("a text forges %q in\n%.2000q", tag, block)
+			}
+		}
 		text = it.AppendText(text)
 		if n++; n == v.Stable {
 			held = bytes.Clone(text)

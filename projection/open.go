@@ -15,6 +15,11 @@ func (a *assembly) open(ctx context.Context, reason string) (*View, error) {
 		from: prev.from, summary: prev.summary, misses: prev.misses,
 	}
 	a.opened = reason
+	if s := a.epoch.summary; s != nil { // other layers may have come since it was written
+		if now := a.summary(unwrap(s, summaryName)); !now.Equal(s) {
+			a.epoch.summary = now
+		}
+	}
 	for i := range a.tracks {
 		t := &a.tracks[i]
 		t.live = a.placeLive(i, a.price.live(t))
@@ -101,7 +106,11 @@ func (a *assembly) shorten(m *must, results []int) {
 			if !toNothing && over < all {
 				limit = mulDiv(size, all-over, all)
 			}
-			it, got := shortened(a.frame.tok, *l.at(i), size, limit)
+			it, got := shortened(l.at(i).Text(), size, limit, func(text string) (Item, int) {
+				it := *l.at(i)
+				it.Parts = []Part{{Type: TextPart, Text: text}}
+				return it, Size(a.frame.tok, &it)
+			})
 			was := size
 			if before, ok := m.short[i]; ok {
 				was = Size(a.frame.tok, &before)
@@ -124,15 +133,13 @@ func (a *assembly) shorten(m *must, results []int) {
 
 const cutMark = " … [shortened to fit]"
 
-// shortened returns the item with as much of its text as fits limit tokens, and
-// its size then, which may still be more. Parts that are no text go.
-func shortened(tok Tokenizer, it Item, size, limit int) (Item, int) {
-	text := it.Text()
+// shortened returns an item of so much of a text as fits limit tokens, and its
+// size then, which may still be more. made returns the item of a text, with its size;
+// that of the whole text is given.
+func shortened(text string, size, limit int, made func(text string) (Item, int)) (it Item, got int) {
 	for n := len(text); ; {
 		n = min(n-1, int(float64(n)*0.95*float64(max(limit, 0))/float64(max(size, 1))))
-		keep := strings.ToValidUTF8(text[:max(n, 0)], "")
-		it.Parts = []Part{{Type: TextPart, Text: keep + cutMark}}
-		size = Size(tok, &it)
+		it, size = made(strings.ToValidUTF8(text[:max(n, 0)], "") + cutMark)
 		if size <= limit || n <= 0 {
 			return it, size
 		}
@@ -231,15 +238,24 @@ func (a *assembly) summarize(ctx context.Context, dropped []Item, limit int, pre
 	if text = strings.ToValidUTF8(text, "\uFFFD"); text == "" {
 		return nil
 	}
-	it := wrap("summary", "", text)
-	it.Layer = ""
-	size := sizeWithin(a.frame.tok, &it, limit)
+	made := func(text string) (Item, int) {
+		it := *a.summary(text)
+		return it, sizeWithin(a.frame.tok, &it, limit)
+	}
+	it, size := made(text)
 	if size > limit {
-		if it, size = shortened(a.frame.tok, it, size, limit); size > limit {
+		if it, size = shortened(text, size, limit, made); size > limit {
 			return nil
 		}
 		a.notes = append(a.notes, "the summary was shortened to its budget")
 	}
+	return &it
+}
+
+// summary returns the item that carries a summary.
+func (a *assembly) summary(text string) *Item {
+	it := a.mark.wrap(summaryName, "", text)
+	it.Layer = ""
 	return &it
 }
 

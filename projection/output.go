@@ -36,6 +36,7 @@ type output struct {
 
 	parts   []Part    // of the items
 	given   []Passage // what it was made of; nil in an output that was restored
+	markers *markers  // that its texts are free of
 	budget  int
 	trimmed int
 }
@@ -50,25 +51,25 @@ const maxBytesPerToken = 256
 
 // outputOf wraps, measures and trims a contribution. It is last where the layer
 // gave the same again. scratch is a buffer to be used again.
-func outputOf(tok Tokenizer, c *Contribution, limit int, last *output, scratch *[]byte) *output {
+func outputOf(tok Tokenizer, m *markers, c *Contribution, limit int, last *output, scratch *[]byte) *output {
 	if !c.Required {
 		limit = min(limit, c.Budget)
 	}
-	if last.budget == limit && last.given != nil && slices.EqualFunc(last.given, c.Texts, Passage.same) {
+	if last.budget == limit && last.markers == m && last.given != nil && slices.EqualFunc(last.given, c.Texts, Passage.same) {
 		return last
 	}
 	if len(c.Texts) == 0 {
 		return nothing
 	}
 	out := newOutput(len(c.Texts))
-	out.given, out.budget = c.Texts, limit
+	out.given, out.budget, out.markers = c.Texts, limit, m
 	for i := range c.Texts {
 		p := &c.Texts[i]
 		if p.Text == "" {
 			continue
 		}
 		it := Item{Kind: Message, Role: System, Layer: c.Layer, Refs: p.Refs}
-		out.parts = append(out.parts, Part{Type: TextPart, Text: wrapped(c.Layer, "", p.Text)})
+		out.parts = append(out.parts, Part{Type: TextPart, Text: m.wrapped(c.Layer, "", p.Text)})
 		it.Parts = out.parts[len(out.parts)-1 : len(out.parts) : len(out.parts)]
 		size := sizeWithin(tok, &it, limit)
 		if !c.Required && size > limit-out.size {
@@ -115,11 +116,11 @@ func (o *output) reads(other *output) bool {
 // plain is the text of an output without what wrap put around it.
 func (o *output) plain() string {
 	if len(o.items) == 1 {
-		return unwrap(&o.items[0])
+		return unwrap(&o.items[0], o.items[0].Layer)
 	}
 	texts := make([]string, len(o.items))
 	for i := range o.items {
-		texts[i] = unwrap(&o.items[i])
+		texts[i] = unwrap(&o.items[i], o.items[i].Layer)
 	}
 	return strings.Join(texts, "\n")
 }
@@ -134,18 +135,15 @@ func sizeWithin(tok Tokenizer, it *Item, limit int) int {
 }
 
 // wrap makes the item that carries a layer's text.
-func wrap(layer string, action Action, text string) Item {
-	it := Text(System, wrapped(layer, action, text))
+func (m *markers) wrap(layer string, action Action, text string) Item {
+	it := Text(System, m.wrapped(layer, action, text))
 	it.Layer, it.Action = layer, action
 	return it
 }
 
-// wrapped returns a text in a tag named for the layer. A closing tag inside the
-// text is defused.
-func wrapped(layer string, action Action, text string) string {
-	if end := "</" + layer; strings.Contains(text, end) {
-		text = strings.ReplaceAll(text, end, "<\\/"+layer)
-	}
+// wrapped returns a text in a tag named for the layer, with no tag in it.
+func (m *markers) wrapped(layer string, action Action, text string) string {
+	text = m.defused(text)
 	var b strings.Builder
 	b.Grow(len(text) + 2*len(layer) + len(action) + 10)
 	b.WriteByte('<')
@@ -166,33 +164,33 @@ func wrapped(layer string, action Action, text string) string {
 	return b.String()
 }
 
-// unwrap returns the text that wrap put into an item without an action.
-func unwrap(it *Item) string {
+// unwrap returns the text that wrap put into a block without an action.
+func unwrap(it *Item, name string) string {
 	_, text, _ := strings.Cut(it.Text(), ">\n")
-	return strings.TrimSuffix(text, "\n</"+it.Layer+">")
+	return strings.TrimSuffix(text, "\n</"+name+">")
 }
 
 // update describes the step from what was told to what a layer says now, as an
 // item: the change alone where the layer has a short way to put it and room tokens
 // hold it beside what stands already, else all of the new output.
-func update(tok Tokenizer, c *Contribution, told, now *output, room int) (Item, int) {
+func update(tok Tokenizer, m *markers, c *Contribution, told, now *output, room int) (Item, int) {
 	text := now.plain()
 	var it Item
 	switch {
 	case len(now.items) == 0:
-		it = wrap(c.Layer, Retract, "")
+		it = m.wrap(c.Layer, Retract, "")
 	case len(told.items) == 0:
-		it = wrap(c.Layer, Add, text)
+		it = m.wrap(c.Layer, Add, text)
 	default:
 		if c.Delta != nil {
 			if delta, ok := c.Delta(told.plain(), text); ok && len(delta) < len(text) {
-				it = wrap(c.Layer, Add, delta)
+				it = m.wrap(c.Layer, Add, delta)
 				if size := Size(tok, &it); size <= room {
 					return withRefs(it, now), size
 				}
 			}
 		}
-		it = wrap(c.Layer, Replace, text)
+		it = m.wrap(c.Layer, Replace, text)
 	}
 	return withRefs(it, now), Size(tok, &it)
 }

@@ -16,7 +16,8 @@ import (
 type Prefix struct {
 	frame   *Frame
 	log     log
-	epoch   *epoch // as the last view left it; nil before the first
+	epoch   *epoch   // as the last view left it; nil before the first
+	markers *markers // of the last layers that contributed; nil before
 	scratch []byte
 	spare   []track // of the epoch before
 	begin   int     // where history begins at the earliest if the next view opens an epoch, as Shown said

@@ -13,8 +13,9 @@ import (
 // may number them otherwise. Of items outside the log, such as the texts of
 // layers, the state has only a number; who stores it keeps each once.
 
-// stateFormat is the first byte of a state.
-const stateFormat = 1
+// stateFormat is the first byte of a state. Texts of a state of format 1 may have
+// tags of blocks in them: with it, the next view opens an epoch.
+const stateFormat = 2
 
 // ErrState says that a state cannot be restored: it is damaged, of a newer
 // version, or the log is not the one that it was taken with. A prefix without it
@@ -48,7 +49,7 @@ func (p *Prefix) AppendState(b []byte, ref func(it *Item, size int) int) []byte 
 	} else {
 		w.number(1 + ref(e.summary, -1))
 	}
-	w.number(e.stable, e.stableTokens, e.tokens, e.misses, btoi(e.missed)|btoi(e.lost)<<1)
+	w.number(e.stable, e.stableTokens, e.tokens, e.misses, btoi(e.missed)|btoi(e.lost)<<1|btoi(e.older)<<2)
 	w.number(len(e.tracks))
 	for i := range e.tracks {
 		t := &e.tracks[i]
@@ -110,7 +111,8 @@ func (w *stateWriter) output(o *output) {
 // log has here; else nil. If it fails, with [ErrState], the prefix is what it was.
 func (p *Prefix) Restore(state []byte, item func(number int) *Item, pinned *Item) error {
 	r := stateReader{b: state, log: &p.log, find: item}
-	if format := r.byte(); r.err == nil && format != stateFormat {
+	format := r.byte()
+	if r.err == nil && (format < 1 || format > stateFormat) {
 		return fmt.Errorf("%w: it has version %d, and %d is known", ErrState, format, stateFormat)
 	}
 	e := &epoch{number: r.number(), projections: r.number(), turns: r.number(), frame: r.text(), pin: -1}
@@ -129,7 +131,7 @@ func (p *Prefix) Restore(state []byte, item func(number int) *Item, pinned *Item
 	}
 	e.stable, e.stableTokens, e.tokens, e.misses = r.number(), r.number(), r.number(), r.number()
 	flags := r.number()
-	e.missed, e.lost = flags&1 != 0, flags&2 != 0
+	e.missed, e.lost, e.older = flags&1 != 0, flags&2 != 0, flags&4 != 0 || format < stateFormat
 	for range r.count() {
 		t := track{layer: r.text()}
 		flags = r.number()
