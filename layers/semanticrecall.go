@@ -75,6 +75,7 @@ func SemanticRecall(opts *SemanticRecallOptions) memory.Layer {
 		ID: "semantic-recall", Slot: memory.SlotSemanticRecall, Scope: memory.ScopeResource,
 		Budget: projection.Between(0, 1500), Placement: projection.Live, Format: 1,
 	}, r.Spec)
+	r.id = spec.ID
 	hooks := memory.Hooks[struct{}]{
 		Recall: r.recall,
 		Store:  r.store,
@@ -92,6 +93,7 @@ func SemanticRecall(opts *SemanticRecallOptions) memory.Layer {
 
 type semanticRecall struct {
 	SemanticRecallOptions
+	id      string
 	calls   calls
 	indexes indexes[search.Index]
 	vectors *vectors // nil: none
@@ -196,7 +198,16 @@ func (r *semanticRecall) recall(ctx context.Context, in *memory.RecallInput[stru
 		docs[h.ID] = &h.Doc
 	}
 	const overhead = 24 // tokens of what the view puts around
-	packed := search.Pack(found.Hits, in.Budget-overhead, in.Execution.Count)
+	room := in.Budget - overhead
+	packed := search.Pack(found.Hits, room, in.Execution.Count)
+	for packed.Text != "" { // a text with tags in it takes more where it is shown
+		tokens, ok := in.Execution.Fits(r.id, packed.Text, in.Budget)
+		if ok {
+			break
+		}
+		room -= tokens - in.Budget
+		packed = search.Pack(found.Hits, room, in.Execution.Count)
+	}
 	if out.Note = found.Note; len(found.Hits) > 0 && packed.Text == "" {
 		out.Note = fmt.Sprintf("none of the %d passages that were found fits in the budget", len(found.Hits))
 	}
