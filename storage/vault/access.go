@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// access is who may use the files that are made.
+// access determines who may use the files that are created.
 //
-// What agents were told and what they decided is for who runs them: records,
-// _data, the index, the audit log and the lock are 0600, their directories 0700.
-// Documents, _vault.json and .gitignore are as the umask says. Where the
-// directory of the vault is writable for its group, it is shared on purpose: all
-// that is made has that group, which may read and write it, and nobody else may
-// what they may not do with the directory.
+// What agents were told and decided is only for those who run them: records,
+// _data, the index, the audit log and the lock are 0600, their directories
+// 0700. Documents, _vault.json and .gitignore follow the umask. If the
+// directory of the vault is writable for its group, it is shared on purpose:
+// everything created then belongs to that group, which may read and write it,
+// and others may do no more than the directory permits.
 type access struct {
 	shared bool
 	setgid fs.FileMode // of new directories
-	others fs.FileMode // what those may who are not of the group, where it is shared
+	others fs.FileMode // what others may do if the vault is shared
 	group  int
 }
 
-// accessTo finds out how the directory of a vault is shared.
+// accessTo determines how the directory of a vault is shared.
 func accessTo(root string) (access, error) {
 	info, err := os.Stat(root)
 	if err != nil {
@@ -34,7 +34,7 @@ func accessTo(root string) (access, error) {
 	return access{shared: ok && mode&0o020 != 0, setgid: mode & fs.ModeSetgid, others: mode & 0o007, group: group}, nil
 }
 
-// mode is that of a private or other file or directory.
+// mode returns the mode of a private or other file or directory.
 func (a access) mode(private, dir bool) fs.FileMode {
 	mode := fs.FileMode(0o644)
 	if private {
@@ -43,13 +43,13 @@ func (a access) mode(private, dir bool) fs.FileMode {
 	if a.shared {
 		mode = mode&(0o770|a.others) | 0o060
 	}
-	if dir { // what may be read may be entered
+	if dir { // what may be read may also be entered
 		mode |= mode >> 2 & 0o111
 	}
 	return mode
 }
 
-// open opens a file, and makes it as it is to be if flag has O_CREATE.
+// open opens a file, creating it with the right access if flag has O_CREATE.
 func (a access) open(path string, flag int, private bool) (*os.File, error) {
 	f, err := os.OpenFile(path, flag, a.mode(private, false))
 	if err != nil || !a.shared {
@@ -66,8 +66,8 @@ func (a access) open(path string, flag int, private bool) (*os.File, error) {
 	return f, nil
 }
 
-// mkdirAll makes a directory of the vault, relative to root, and those that it is
-// in. A link that has come into the place of one is an error.
+// mkdirAll creates a directory of the vault, relative to root, and its parents.
+// A link in place of one is an error.
 func (a access) mkdirAll(root, dir string) error {
 	if dir == rootFolder {
 		return nil
@@ -97,8 +97,8 @@ func (a access) mkdirAll(root, dir string) error {
 	return nil
 }
 
-// settle gives what is ours the group and the mode that it is to have. To a group
-// that we are not in we cannot give it: it stays for us alone.
+// settle sets the group and mode of something that is ours. If we are not in
+// the group we cannot set it, and the file stays private to us.
 func (a access) settle(chown func(uid, gid int) error, chmod func(fs.FileMode) error, info fs.FileInfo, mode fs.FileMode) error {
 	group, ours, ok := owners(info)
 	if !ok || !ours {
@@ -134,9 +134,10 @@ func (a access) settlePath(path string, private bool) error {
 		info, a.mode(private, info.IsDir()))
 }
 
-// settleAll settles what is there: it may have been made by an older program, by
-// version control, or before the vault was shared. Where it is not shared, the
-// directories of records in files keep others out, and documents stay as they are.
+// settleAll settles what exists: it may have been created by an older program,
+// by version control, or before the vault was shared. If it is not shared, the
+// directories of records in files are made private, and documents are left
+// alone.
 func (a access) settleAll(root string, l *layout) error {
 	entries, err := os.ReadDir(root)
 	if err != nil {
@@ -148,7 +149,7 @@ func (a access) settleAll(root string, l *layout) error {
 		travels := name == markerName || name == ignoreName || l.holdsDocuments(name)
 		_, theirs := l.kind(name)
 		switch {
-		case theirs: // a person's folder is as that person made it
+		case theirs: // a person's folder keeps the access that person gave it
 		case name == dataDir, a.shared && (l.holdsFiles(name) || travels):
 			err = filepath.WalkDir(path, func(path string, _ fs.DirEntry, err error) error {
 				if err == nil {
@@ -166,8 +167,8 @@ func (a access) settleAll(root string, l *layout) error {
 	return nil
 }
 
-// forgive overlooks that another process has tidied up, and that a directory is not
-// ours to list.
+// forgive ignores that another process has removed a file, or that we may not
+// list a directory.
 func forgive(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil

@@ -19,15 +19,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Folder is a directory that a person made, and that is a part of the vault under
-// its own name.
+// Folder is a directory that a person created and that is part of the vault
+// under its own name.
 type Folder struct {
 	Path  string `json:"path"`  // in the vault, with slashes; "." is the vault's directory
 	Type  string `json:"type"`  // of the documents in it
-	Notes int    `json:"notes"` // of them that can be read
+	Notes int    `json:"notes"` // how many of them can be read
 }
 
-// Folders returns the directories that [Options] Adopt has taken in, by path.
+// Folders returns the directories that [Options] Adopt has taken in, ordered by
+// path.
 func (s *Store) Folders(ctx context.Context) (list []Folder, err error) {
 	err = s.with(ctx, true, func(v view) error {
 		l := s.layout.Load()
@@ -48,7 +49,8 @@ func (s *Store) Folders(ctx context.Context) (list []Folder, err error) {
 	return list, err
 }
 
-// adopt gives a type to each folder with notes that has none. Under the lock.
+// adopt gives a type to each folder with notes that has none. The caller holds
+// the lock.
 func (s *Store) adopt() error {
 	v, err := s.readFormat(markerName)
 	fresh := errors.Is(err, fs.ErrNotExist) && !exists(filepath.Join(s.root, vaultName)) && !exists(filepath.Join(s.root, indexName))
@@ -91,7 +93,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// ownDirectory refuses a directory of a person's that is named as ours.
+// ownDirectory returns an error if a person's directory has the name of one of
+// ours.
 func (s *Store) ownDirectory() error {
 	entries, err := os.ReadDir(filepath.Join(s.root, dataDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,14 +111,14 @@ func (s *Store) ownDirectory() error {
 	return nil
 }
 
-// adoption finds out which folders hold notes.
+// adoption determines which folders hold notes.
 type adoption struct {
 	s       *Store
 	folders map[string]string
 }
 
-// survey looks at a folder and at those in it, gives types to those with notes,
-// and tells whether it holds any.
+// survey examines a folder and its subfolders, gives types to those with notes,
+// and reports whether there are any.
 func (a *adoption) survey(dir string) (notes bool, err error) {
 	entries, err := readDir(filepath.Join(a.s.root, dir))
 	if errors.Is(err, fs.ErrPermission) {
@@ -149,8 +152,8 @@ func (a *adoption) survey(dir string) (notes bool, err error) {
 	return notes, nil
 }
 
-// alike reports whether another folder has the same name, spelled in other code
-// points.
+// alike reports whether another folder has the same name in a different Unicode
+// normalization.
 func (a *adoption) alike(dir string) bool {
 	for other := range a.folders {
 		if other != dir && norm.NFC.String(other) == norm.NFC.String(dir) {
@@ -168,12 +171,12 @@ func (a *adoption) take(dir string) {
 	_, plain := (*layout)(nil).kindOf(dir)
 	if plain && !isCut(dir) {
 		delete(a.folders, dir)
-		return // is named as its type
+		return // its name is its type
 	}
 	a.folders[dir] = a.unused(typeName(dir))
 }
 
-// unused returns a type that no folder has yet.
+// unused returns a type that no folder has.
 func (a *adoption) unused(name string) string {
 	kind := name
 	for n := 2; ; n++ {
@@ -188,14 +191,13 @@ func (a *adoption) unused(name string) string {
 	}
 }
 
-// named reports whether a directory is named as a type, and so is its
-// directory.
+// named reports whether the vault has a directory with the name of a type.
 func (a *adoption) named(kind string) bool {
-	entries, _ := readDir(a.s.root) // an error comes up elsewhere
+	entries, _ := readDir(a.s.root) // an error shows up elsewhere
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == kind })
 }
 
-// typeName makes the name of a type of a folder's.
+// typeName turns the name of a folder into a type.
 func typeName(folder string) string {
 	const most = 100
 	var b strings.Builder
@@ -220,7 +222,7 @@ func typeName(folder string) string {
 	return strings.TrimRight(name[:min(len(name), most)], "-")
 }
 
-// ours reports whether a path is for the store itself.
+// ours reports whether a path belongs to the store itself.
 func (s *Store) ours(rel string) bool {
 	switch {
 	case rel == dataDir, rel == markerName, rel == indexName, rel == lockName,
@@ -232,8 +234,7 @@ func (s *Store) ours(rel string) bool {
 	return slices.ContainsFunc(s.opts.Files, func(name string) bool { return strings.TrimSuffix(name, "/") == rel }) || s.hasRecords(rel)
 }
 
-// hasRecords reports whether there are records in files somewhere in a
-// directory.
+// hasRecords reports whether a directory contains records in files.
 func (s *Store) hasRecords(dir string) (has bool) {
 	_ = filepath.WalkDir(filepath.Join(s.root, dir), func(_ string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && strings.HasSuffix(e.Name(), recordExtension) {
@@ -258,11 +259,11 @@ func (s *Store) leaves(dir string) string {
 	return ""
 }
 
-// odd reports whether a folder has a name that cannot stand in _vault.json.
+// odd reports whether _vault.json cannot express the name of a folder.
 func odd(folder string) bool { return !fs.ValidPath(folder) || strings.ContainsRune(folder, '\\') }
 
-// templates are the folders of which Obsidian's settings say that they hold templates.
-// What they have in front matter is filled in later.
+// templates returns the folders that hold templates according to Obsidian's
+// settings. The front matter of a template is not filled in yet.
 func (s *Store) templates() (folders []string) {
 	for _, file := range []string{"templates.json", "plugins/templater-obsidian/data.json"} {
 		text, err := os.ReadFile(filepath.Join(s.root, ".obsidian", file))
@@ -283,16 +284,16 @@ func (s *Store) templates() (folders []string) {
 	return folders
 }
 
-// Left is what is in the directory of a vault and is no part of it.
+// Left is something in the directory of a vault that is not part of the vault.
 type Left struct {
 	Path   string `json:"path"` // in the vault, with slashes
 	Files  int    `json:"files"`
 	Reason string `json:"reason"`
 }
 
-// Left returns what is in the directory and is neither a document nor the store's
-// own, by path, each with the reason: folders as a whole, and files that are no
-// Markdown together by folder. It changes nothing.
+// Left returns what is in the directory but is neither a document nor the
+// store's own, by path, each with the reason. It lists folders as a whole, and
+// combines the files of a folder that are not Markdown. It changes nothing.
 func (s *Store) Left(ctx context.Context) (list []Left, err error) {
 	bad := map[string]string{}
 	for f, err := range s.Unreadable(ctx, "") {
@@ -362,7 +363,7 @@ func (s *Store) leftIn(ctx context.Context, dir string, bad map[string]string, l
 	return nil
 }
 
-// files counts what is in a directory.
+// files counts the files in a directory.
 func (s *Store) files(dir string) (n int) {
 	_ = filepath.WalkDir(filepath.Join(s.root, dir), func(_ string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {

@@ -29,14 +29,14 @@ import (
 //	 "before":"…","after":"…","prev":"…"}
 //
 // (on one line). before and after are SHA-256 digests of the vault's salt and
-// the digest of the file's text, prev is that of the line before, each cut to 16
-// bytes, in hex. ts never goes back, even if the clock does. At 10 MB
-// _mutations.jsonl becomes _mutations.N.jsonl, and the chain goes on in a
-// new file.
+// the digest of the file's text; prev is that of the previous line; each is cut
+// to 16 bytes, in hex. ts never decreases, even if the clock does. At 10 MB
+// _mutations.jsonl becomes _mutations.N.jsonl, and the chain continues in a new
+// file.
 //
-// The chain shows accidents and careless edits. Against someone who writes the
-// whole chain anew it helps only to keep its head, which [Store.Verify]
-// returns, elsewhere.
+// The chain detects accidents and careless edits. Someone who rewrites the
+// whole chain is detected only if its head, which [Store.Verify] returns, is
+// kept elsewhere.
 const (
 	auditName = "_mutations.jsonl"
 	auditMost = 10 << 20
@@ -59,17 +59,17 @@ type Mutation struct {
 	Prev   string    `json:"prev,omitempty"` // digest of the line before
 }
 
-// ActorHand is the actor of a change that was not made through a store, and
-// was met when one replaced it.
+// ActorHand is the actor of a change that was made without a store, and was
+// noticed when a store replaced it.
 const ActorHand = "hand"
 
-// auditFile is the current file of the audit log. The holder of the vault's
-// lock uses it.
+// auditFile is the current file of the audit log. Only the holder of the
+// vault's lock uses it.
 type auditFile struct {
 	root string
 	who  access
 	f    *os.File
-	no   uint64 // how many files came before
+	no   uint64 // number of earlier files
 	size int64
 	head string // digest of the last line
 }
@@ -81,8 +81,8 @@ func auditPath(root string, no uint64) string {
 	return filepath.Join(root, fmt.Sprintf("_mutations.%04d.jsonl", no))
 }
 
-// auditFiles lists the files of the audit log, oldest first, and the number of
-// those that are full.
+// auditFiles lists the files of the audit log, oldest first, and returns the
+// number of full ones.
 func auditFiles(root string) (paths []string, full uint64, err error) {
 	for {
 		path := auditPath(root, full+1)
@@ -97,7 +97,7 @@ func auditFiles(root string) (paths []string, full uint64, err error) {
 	return append(paths, auditPath(root, 0)), full, nil
 }
 
-// open opens the file, or makes it, and reads its last line.
+// open opens or creates the file, and reads its last line.
 func (a *auditFile) open() error {
 	paths, full, err := auditFiles(a.root)
 	if err != nil {
@@ -123,8 +123,8 @@ func (a *auditFile) open() error {
 	return err
 }
 
-// lastLine returns the size of a file of the log, without a line that was torn,
-// and the digest of its last line.
+// lastLine returns the size of a file of the log, not counting a torn line, and
+// the digest of its last line.
 func lastLine(f *os.File) (size int64, head string, err error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -153,7 +153,8 @@ func lineDigest(line []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// current makes sure that the file is the one at its path and knows its size.
+// current ensures that the file is the one at its path and that its size is
+// known.
 func (a *auditFile) current() error {
 	if a.f == nil {
 		return a.open()
@@ -169,7 +170,7 @@ func (a *auditFile) current() error {
 	return nil
 }
 
-// rotate puts a full file aside.
+// rotate renames a full file.
 func (a *auditFile) rotate() error {
 	if a.size < auditMost {
 		return nil
@@ -196,7 +197,7 @@ func (a *auditFile) append(lines []byte) error {
 	return nil
 }
 
-// ensure writes the lines of a frame where they are missing or torn.
+// ensure writes the lines of a frame if they are missing or torn.
 func (a *auditFile) ensure(f *frame) error {
 	if len(f.audit) == 0 || f.auditNo != a.no {
 		return nil
@@ -211,7 +212,7 @@ func (a *auditFile) ensure(f *frame) error {
 			return nil
 		}
 		if whole := f.auditAt+int64(len(f.audit)) <= a.size; whole && have[0] != 0 {
-			return nil // someone edited the file: the chain shows it
+			return nil // someone edited the file: the chain will show it
 		}
 		if err := a.f.Truncate(f.auditAt); err != nil {
 			return err
@@ -223,7 +224,7 @@ func (a *auditFile) ensure(f *frame) error {
 	return a.append(f.audit)
 }
 
-// line makes the next line of the log. head is moved on.
+// line returns the next line of the log and advances head.
 func (m Mutation) line(head *string) ([]byte, error) {
 	m.Prev = *head
 	line, err := json.Marshal(m)
@@ -234,7 +235,7 @@ func (m Mutation) line(head *string) ([]byte, error) {
 	return append(line, '\n'), nil
 }
 
-// salted is the digest of a text as the log shows it.
+// salted returns the digest of a text as the log shows it.
 func salted(salt []byte, d digest) string {
 	if d == (digest{}) {
 		return ""
@@ -243,9 +244,9 @@ func salted(salt []byte, d digest) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Log yields the audit log, oldest line first, as far as it is written when the
-// loop begins. A line that cannot be read is a [*storage.CorruptError] and ends
-// it.
+// Log yields the audit log, oldest line first, up to where it has been written
+// when the loop begins. A line that cannot be read is a [*storage.CorruptError]
+// and ends it.
 func (s *Store) Log(ctx context.Context) iter.Seq2[Mutation, error] {
 	return func(yield func(Mutation, error) bool) {
 		for l, err := range s.auditLines(ctx) {
@@ -305,8 +306,8 @@ func (s *Store) auditLines(ctx context.Context) iter.Seq2[auditLine, error] {
 	}
 }
 
-// openAudit lists the files of the audit log and opens the last, which stays the
-// one that it is when another process rotates it.
+// openAudit lists the files of the audit log and opens the last, so that it
+// remains accessible if another process rotates it.
 func openAudit(root string) (paths []string, last io.ReadCloser, err error) {
 	for {
 		paths, full, err := auditFiles(root)
@@ -328,7 +329,8 @@ func openAudit(root string) (paths []string, last io.ReadCloser, err error) {
 	}
 }
 
-// linesOf yields the lines of a file; the last may be on its way.
+// linesOf yields the lines of a file; the last may be incomplete, because it is
+// being written.
 func linesOf(ctx context.Context, path string, f io.Reader, yield func(auditLine, error) bool) bool {
 	in := bufio.NewReaderSize(f, 64<<10)
 	for no := 1; ; no++ {
@@ -350,10 +352,10 @@ func linesOf(ctx context.Context, path string, f io.Reader, yield func(auditLine
 	}
 }
 
-// Verify reads the audit log and tells whether each line has the digest of the
-// one before. It returns the number of lines and the head of the chain, which
-// is worth keeping elsewhere: a chain that was written anew has another. A
-// break is a [*storage.CorruptError] that names the line.
+// Verify reads the audit log and checks that each line has the digest of the
+// one before. It returns the number of lines and the head of the chain. Keep
+// the head elsewhere: a chain that was rewritten has another. A break is a
+// [*storage.CorruptError] that names the line.
 func (s *Store) Verify(ctx context.Context) (lines int, head string, err error) {
 	for l, err := range s.auditLines(ctx) {
 		if err != nil {

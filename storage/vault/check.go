@@ -12,7 +12,7 @@ import (
 
 // Check implements [storage.Checker]. It reads every file and every record,
 // compares the index with the documents, verifies the checksums of the log and
-// the chain of the audit log, and reports files that are no documents. Writes
+// the chain of the audit log, and reports files that are not documents. Writes
 // wait while it reads; the loop body runs after that.
 func (s *Store) Check(ctx context.Context) iter.Seq2[storage.Fault, error] {
 	return func(yield func(storage.Fault, error) bool) {
@@ -23,7 +23,7 @@ func (s *Store) Check(ctx context.Context) iter.Seq2[storage.Fault, error] {
 		var faults []storage.Fault
 		err := s.group.Exclusive(ctx, func() error {
 			return s.locked(ctx, func() error {
-				listed, err := s.list("") // and then what is in it
+				listed, err := s.list("") // list first, then examine
 				if err == nil {
 					err = s.refresh()
 				}
@@ -60,7 +60,7 @@ func yieldAll(faults []storage.Fault, err error, yield func(storage.Fault, error
 
 const repairIndex = "run strata vault rebuild"
 
-// checkState reads all that the state has and compares it.
+// checkState reads everything that the state has and compares it.
 func checkState(v view) (faults []storage.Fault) {
 	add := func(f storage.Fault) { faults = append(faults, f) }
 	docs, records, entries := 0, 0, 0
@@ -88,7 +88,7 @@ func checkState(v view) (faults []storage.Fault) {
 		if err != nil || digestOf(text) != d.digest {
 			if info, err := os.Lstat(path); err != nil || statOf(info) != d.stat {
 				entries += len(d.entries)
-				return true // it was changed since we looked
+				return true // changed since we looked
 			}
 			add(storage.Fault{Key: key, Path: path, Reason: "the file is not what it was, though its size and time are", Repair: repairIndex})
 			return true
@@ -118,7 +118,7 @@ func checkState(v view) (faults []storage.Fault) {
 	return faults
 }
 
-// checkLog verifies the checksums of the log. Under the lock.
+// checkLog verifies the checksums of the log. The caller holds the lock.
 func (s *Store) checkLog() (faults []storage.Fault, err error) {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
@@ -140,7 +140,7 @@ func (s *Store) checkLog() (faults []storage.Fault, err error) {
 		}
 		limit := int64(-1)
 		if no == s.at.segment {
-			limit = s.at.at // behind it a writer is at work
+			limit = s.at.at // a writer is at work beyond it
 		}
 		frames, torn, err := g.read(int64(len(segmentMagic)), limit)
 		g.f.Close()

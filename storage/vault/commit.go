@@ -22,7 +22,7 @@ import (
 const (
 	// mostGroup is how many bytes of keys and values share a commit.
 	mostGroup = 16 << 20
-	// leastSpace is how much room a write leaves on the disk, in bytes.
+	// leastSpace is how many bytes a write must leave free on the disk.
 	leastSpace = 10 << 20
 )
 
@@ -30,10 +30,10 @@ const (
 type request struct {
 	ctx    context.Context
 	ops    []storage.Op
-	staged map[int]*staged // op → a file that was written ahead
+	staged map[int]*staged // op → a file that was written in advance
 }
 
-// staged is the text of a new document, and the temporary file that has it.
+// staged is the text of a new document and the temporary file that holds it.
 type staged struct {
 	text   []byte
 	digest digest
@@ -49,7 +49,7 @@ func weigh(r *request) int {
 	return n
 }
 
-// request prepares what needs no lock: documents that are new, most likely, are
+// request prepares what needs no lock: documents that are probably new are
 // written to temporary files while others commit.
 func (s *Store) request(ctx context.Context, ops []storage.Op) *request {
 	r := &request{ctx: ctx, ops: ops}
@@ -66,7 +66,7 @@ func (s *Store) request(ctx context.Context, ops []storage.Op) *request {
 		st.digest = digestOf(st.text)
 		var err error
 		if st.temp, st.stat, err = s.writeTemp(st.text, !storage.IsDocument(op.Key)); err != nil {
-			break // the commit tries again, and reports it
+			break // the commit tries again and reports the error
 		}
 		if r.staged == nil {
 			r.staged = make(map[int]*staged)
@@ -76,7 +76,7 @@ func (s *Store) request(ctx context.Context, ops []storage.Op) *request {
 	return r
 }
 
-// discard removes what was staged and not used.
+// discard removes what was staged but not used.
 func (r *request) discard() {
 	for _, st := range r.staged {
 		st.remove()
@@ -85,20 +85,21 @@ func (r *request) discard() {
 
 func (st *staged) remove() {
 	if st.temp != "" {
-		_ = os.Remove(st.temp) // of no use to anyone
+		_ = os.Remove(st.temp) // nobody needs it
 		st.temp = ""
 	}
 }
 
-// writeTemp writes a temporary file, which is not synced: its text is in the log
-// before it is put in place. Who opens the vault may remove it meanwhile.
+// writeTemp writes a temporary file. It is not synced: the log has its text
+// before it is put in place. A process that opens the vault may remove it
+// meanwhile.
 func (s *Store) writeTemp(text []byte, private bool) (path string, st stat, err error) {
 	if err := s.ownDirs(tempDir); err != nil {
 		return "", stat{}, err
 	}
 	path = s.tempName()
 	f, err := s.who.open(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, private)
-	if errors.Is(err, fs.ErrNotExist) { // someone tidied up
+	if errors.Is(err, fs.ErrNotExist) { // someone removed the directory
 		if err = s.who.mkdirAll(s.root, tempDir); err == nil {
 			f, err = s.who.open(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, private)
 		}
@@ -132,7 +133,7 @@ func randomName() string {
 }
 
 // commit makes the changes of all requests durable together. A request whose
-// precondition fails is left out; an error of the disk is everyone's.
+// precondition fails is left out; a disk error affects every request.
 func (s *Store) commit(requests []*request) []error {
 	errs := make([]error, len(requests))
 	err := s.locked(context.Background(), func() error {
@@ -179,27 +180,27 @@ type plan struct {
 	events  []storage.Event
 	watched bool
 	fields  []string
-	actor   string // of the request that is being planned
+	actor   string // the actor of the request being planned
 }
 
-// target is one key of a plan, as it was and as it is to be.
+// target is one key of a plan, before and after.
 type target struct {
 	key   string
 	was   item
 	filed bool
-	// A document, or a record that is a file: its file, which may have a name of
-	// its own.
+	// For a document, or a record that is a file: its file, which may have a name
+	// of its own.
 	dir, name string
-	text      []byte // of the file as it is to be
-	digest    digest // zero if there is to be none
+	text      []byte // the new text of the file
+	digest    digest // zero if the file is to be removed
 	document  []byte
-	prev      *file // of a document: the file as it is so far, once it was read
-	bad       bool  // and what is there is no document
+	prev      *file // of a document: the file so far, once read
+	bad       bool  // whether the existing file is not a document
 	changed   bool
 	staged    *staged
-	// A record in the log.
+	// For a record in the log.
 	value []byte
-	seq   uint64 // 0 if there is to be none
+	seq   uint64 // 0 if the record is to be removed
 }
 
 func newPlan(s *Store) *plan {
@@ -211,7 +212,7 @@ func newPlan(s *Store) *plan {
 	}
 }
 
-// target returns what is planned for a key; at first, what is there.
+// target returns what is planned for a key; initially, what exists.
 func (p *plan) target(key string) *target {
 	if t := p.keys[key]; t != nil {
 		return t
@@ -223,7 +224,7 @@ func (p *plan) target(key string) *target {
 		if d := s.peek(key); d != nil {
 			t.dir, t.name = d.dir, d.name
 		}
-		// One more look: an event may be missing where the system has none.
+		// Look once more: on a system without events, a change may have been missed.
 		if s.watch == nil {
 			s.notice(t.dir, t.name)
 		}
@@ -266,7 +267,7 @@ func (p *plan) test(ops []storage.Op) error {
 // make plans the changes of a request.
 func (p *plan) make(r *request) error {
 	p.actor = cmp.Or(storage.ActorOf(r.ctx), p.s.opts.Actor)
-	// A precondition that held says that its caller knows the text.
+	// A precondition that holds shows that its caller knows the text.
 	for i := range r.ops {
 		if op := &r.ops[i]; op.Check {
 			if t := p.keys[op.Key]; t.was.doc != nil && t.was.doc.unseen && op.If == t.was.version() {
@@ -355,7 +356,7 @@ func (p *plan) readPrev(t *target) error {
 	switch {
 	case t.prev != nil || !t.exists() || t.bad:
 		return nil
-	case t.text != nil: // of an op before this one
+	case t.text != nil: // from an earlier op
 	default:
 		text, _, err := p.s.readText(t.dir, t.name)
 		var alien *errNoDocument
@@ -374,7 +375,7 @@ func (p *plan) readPrev(t *target) error {
 	return nil
 }
 
-// changed returns the names of the fields that differ in a document, sorted.
+// changed returns the names of the document fields that differ, sorted.
 func (f *file) changed(document []byte) []string {
 	old := make(map[string][]byte, len(f.fields)+1)
 	for _, m := range f.fields {
@@ -397,7 +398,7 @@ func (f *file) changed(document []byte) []string {
 	return names
 }
 
-// remove plans the end of a file.
+// remove plans the removal of a file.
 func (p *plan) remove(t *target) error {
 	if !storage.IsDocument(t.key) {
 		t.changed = true
@@ -417,8 +418,8 @@ func (p *plan) remove(t *target) error {
 	return p.note(t, Mutation{Op: "delete"}, before, document)
 }
 
-// note adds a line to the audit log, and before it what was done by another
-// hand and is met now.
+// note adds a line to the audit log, preceded by a line for a change by another
+// hand that was noticed only now.
 func (p *plan) note(t *target, m Mutation, before digest, document []byte) error {
 	kind, id := split(t.key)
 	m.Type, m.ID, m.Actor, m.Time = kind, id, p.actor, time.Unix(0, p.time).UTC()
@@ -445,8 +446,8 @@ func (p *plan) note(t *target, m Mutation, before digest, document []byte) error
 	return p.line(m)
 }
 
-// meet keeps the text that is replaced if another hand has made it and nobody has
-// read it, and calls note for it unless that is nil.
+// meet keeps the text that is being replaced if another hand wrote it and
+// nobody has read it. Then it calls note, unless that is nil.
 func (p *plan) meet(t *target, note func(d *doc, lost string) error) error {
 	d := t.was.doc
 	if d == nil || !d.unseen {
@@ -488,7 +489,7 @@ func (s *Store) keep(d *doc, now int64) (string, error) {
 	path := filepath.Join(s.root, rel)
 	switch {
 	case err != nil:
-	case unreadable: // as it is, also a symbolic link
+	case unreadable: // as it is, even if it is a symbolic link
 		err = os.Link(d.path(s.root), path)
 	default:
 		err = s.writeWhole(path, text, true)
@@ -500,16 +501,16 @@ func (s *Store) keep(d *doc, now int64) (string, error) {
 	return rel, nil
 }
 
-// lostPlace returns where in the vault a text is kept that was in a file, and
-// makes the directory.
+// lostPlace returns where in the vault the text of a file is to be kept, and
+// creates the directory.
 func (s *Store) lostPlace(dir, name string, now int64) (string, error) {
 	ext := filepath.Ext(name)
 	dir = path.Join(lostDir, dir)
 	return fmt.Sprintf("%s/%s.%d%s", dir, strings.TrimSuffix(name, ext), now, ext), s.who.mkdirAll(s.root, dir)
 }
 
-// commit carries the plan out: temporary files, the log, files, audit log,
-// state, and last the end of the log.
+// commit carries out the plan: temporary files, the log, files, audit log,
+// state, and finally the end of the log.
 func (p *plan) commit() error {
 	if err := p.stage(); err != nil {
 		return err
@@ -555,7 +556,8 @@ func (p *plan) commit() error {
 	return s.writeEnd()
 }
 
-// stage makes the changes of the frame, and a temporary file for each new text.
+// stage adds the changes to the frame, and writes a temporary file for each new
+// text.
 func (p *plan) stage() error {
 	made := map[string]bool{}
 	for _, t := range p.order {
@@ -606,11 +608,11 @@ func (p *plan) stage() error {
 	return nil
 }
 
-// placeable reports whether a file can be put in place, because after the log
-// has it there is no way back.
+// placeable reports whether a file can be put in place, because once it is in
+// the log there is no way back.
 func (s *Store) placeable(t *target) error {
 	bad := t.was.doc != nil && t.was.doc.bad != ""
-	if !bad && storage.IsDocument(t.key) { // whose path is not long
+	if !bad && storage.IsDocument(t.key) { // whose path is never too long
 		return nil
 	}
 	path := filepath.Join(s.root, t.dir, t.name)
@@ -624,7 +626,7 @@ func (s *Store) placeable(t *target) error {
 	return fmt.Errorf("write vault: %w", engine.DiskError(err)) // for example a path that is too long
 }
 
-// makeDir makes a directory for files, and those that it is in.
+// makeDir creates a directory for files, and its parents.
 func (s *Store) makeDir(dir string) error {
 	err := s.isDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -2,7 +2,7 @@ package vault
 
 import "github.com/tidwall/btree"
 
-// cursor walks over the index of a state that does not change.
+// cursor walks the index of an immutable state.
 type cursor struct {
 	at  btree.MapIter[string, struct{}]
 	buf []byte

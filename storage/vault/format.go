@@ -21,11 +21,12 @@ import (
 //
 //	{"format":"strata-vault","version":2,"id":"…","salt":"…"}
 //
-// id is random; salt is that of the digests in the audit log. A program opens
-// the versions up to its own, refuses newer ones, and makes version 2 of an older
-// one that it opens for writing. Version 1 had no records in files, and took
-// the newline at the end of a file for one of the body. Version 3 is that of a
-// _vault.json with folders, see layout.go, which older programs would not see.
+// id is random; salt is for the digests in the audit log. A program opens
+// versions up to its own, refuses newer ones, and converts an older one to
+// version 2 when it opens it for writing. Version 1 had no records in files,
+// and counted the newline at the end of a file as part of the body. Version 3
+// is for a _vault.json with folders, see layout.go, which older programs would
+// ignore.
 const (
 	markerName    = "_vault.json"
 	ignoreName    = ".gitignore"
@@ -79,7 +80,8 @@ func (s *Store) readMarker() error {
 	return err
 }
 
-// recognize reads the version, and makes what is missing or older. Under the lock.
+// recognize reads the version, and adds what is missing or older. The caller
+// holds the lock.
 func (s *Store) recognize() error {
 	v, err := s.readFormat(vaultName)
 	s.salt = v.Salt
@@ -147,8 +149,8 @@ func (s *Store) makeDirs() error {
 	return nil
 }
 
-// ignoreText is what version control is not to carry: what is made anew from the
-// rest, and what belongs to one place.
+// ignoreText lists what version control should not carry: what can be rebuilt
+// from the rest, and what belongs to one place.
 const ignoreText = `# Written by strata; yours to change. What is ignored stays where it is: the
 # threads and states of agents, the log of changes, and what is made anew.
 /_data/
@@ -158,7 +160,7 @@ const ignoreText = `# Written by strata; yours to change. What is ignored stays 
 .tmp.*
 `
 
-// ignore writes a .gitignore where there is none.
+// ignore writes a .gitignore if there is none.
 func (s *Store) ignore() error {
 	path := filepath.Join(s.root, ignoreName)
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {

@@ -13,15 +13,16 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// mostText bounds the file that is read as a document: a document of 8 MiB and
-// what comments and white space may add.
+// mostText bounds the size of a file that is read as a document: a document of
+// 8 MiB plus what comments and white space may add.
 const mostText = 4 * storage.MaxValue
 
-// errLinked is why nothing is read from what is in the place of a directory.
+// errLinked says why nothing is read through a link in place of a directory.
 var errLinked = noDocument("the directory is a symbolic link or a file")
 
-// readText reads the file of a document or record, and what tells it from others.
-// What is there and is no file of one is an [errNoDocument].
+// readText reads the file of a document or record, with the metadata that
+// identifies its version. If the path holds something else, the error is an
+// [errNoDocument].
 func (s *Store) readText(dir, name string) ([]byte, stat, error) {
 	if err := s.isDir(dir); err != nil {
 		return nil, stat{}, err
@@ -44,7 +45,7 @@ func (s *Store) readText(dir, name string) ([]byte, stat, error) {
 	default:
 		text := make([]byte, info.Size(), info.Size()+1)
 		n, err := io.ReadFull(f, text)
-		if err == io.ErrUnexpectedEOF { // it shrinks while we read
+		if err == io.ErrUnexpectedEOF { // it shrank while we read
 			err = nil
 		}
 		if err == io.EOF {
@@ -75,7 +76,8 @@ func (s *Store) isDir(dir string) error {
 	return nil
 }
 
-// unreadable tells a file that cannot be read from one that is not there.
+// unreadable reports whether an error means that a file cannot be read, rather
+// than that it does not exist.
 func unreadable(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -89,8 +91,8 @@ func unreadable(path string, err error) error {
 	return err
 }
 
-// parse makes a doc of a file's text. What cannot be read is a doc too, with
-// the reason in bad.
+// parse turns the text of a file into a doc. A file that cannot be read yields
+// a doc too, with the reason in bad.
 func parse(key, dir, name string, st stat, content []byte, declared []string) *doc {
 	d := &doc{dir: dir, name: name, stat: st, digest: digestOf(content)}
 	document, err := valueOf(key, dir, name, content)
@@ -102,7 +104,7 @@ func parse(key, dir, name string, st stat, content []byte, declared []string) *d
 	return d
 }
 
-// valueOf is the value in a file's text.
+// valueOf returns the value in the text of a file.
 func valueOf(key, dir, name string, content []byte) ([]byte, error) {
 	if !storage.IsDocument(key) {
 		if len(content) > storage.MaxValue {
@@ -120,9 +122,9 @@ func valueOf(key, dir, name string, content []byte) ([]byte, error) {
 	return f.document(key)
 }
 
-// observe brings the state up to date with the files: by the events of the file
-// system since the last time, or where there are none by looking at all of
-// them. Under syncing.
+// observe brings the state up to date with the files, using the file system
+// events since the last time or, where there are none, looking at all files.
+// The caller holds syncing.
 func (s *Store) observe() error {
 	if s.watch == nil {
 		s.sweepAll = true
@@ -146,7 +148,7 @@ func (s *Store) observe() error {
 	return s.resolveAll()
 }
 
-// drain takes in the events of the file system.
+// drain processes the file system events.
 func (s *Store) drain() {
 	l := s.layout.Load()
 	overflow := s.watch.drain(func(dir, name string, gone bool) {
@@ -157,7 +159,7 @@ func (s *Store) drain() {
 		switch {
 		case gone:
 			s.sweeps[dir] = true
-		case rel == markerName: // perhaps another process has adopted folders
+		case rel == markerName: // another process may have adopted folders
 			s.sweepAll = true
 		case l.holdsDocuments(dir) && l.isFile(dir, name), l.isSpace(top(dir)) && l.isFile(dir, name):
 			s.dirty[dir+"/"+name] = true
@@ -192,7 +194,7 @@ func (s *Store) sweep() error {
 		return fmt.Errorf("read vault: %w", err)
 	}
 	s.mu.RLock()
-	s.now.files(func(key string, d *doc) bool { // also in one that is gone
+	s.now.files(func(key string, d *doc) bool { // including files in a directory that is gone
 		if storage.IsDocument(key) {
 			dirs[d.dir] = true
 		} else {
@@ -209,8 +211,8 @@ func (s *Store) sweep() error {
 	return nil
 }
 
-// directories are those of the vault that hold files, the ones in namespaces
-// apart.
+// directories returns the directories of the vault that hold files, those in
+// namespaces separately.
 func (s *Store) directories() (map[string]bool, error) {
 	entries, err := os.ReadDir(s.root)
 	if err != nil {
@@ -231,8 +233,8 @@ func (s *Store) directories() (map[string]bool, error) {
 	return dirs, nil
 }
 
-// sweepDir looks for files of a directory, and of those in it, that the state does
-// not have as they are, and marks them.
+// sweepDir finds and marks the files in a directory and its subdirectories that
+// differ from the state.
 func (s *Store) sweepDir(dir string) error {
 	err := s.isDir(dir)
 	if err == nil && s.layout.Load().isSpace(dir) {
@@ -258,10 +260,10 @@ func (s *Store) sweepDir(dir string) error {
 	return nil
 }
 
-// sweepFiles marks the files that are in a directory and are not what the state
-// has, and adds all to there.
+// sweepFiles marks the files in a directory that differ from the state, and
+// adds all files to there.
 func (s *Store) sweepFiles(dir string, there map[string]bool) error {
-	if s.watch != nil { // before the list, so that nothing falls between
+	if s.watch != nil { // before listing, so that no change is missed
 		if err := s.watch.add(dir); err != nil {
 			s.unwatch(err)
 		}
@@ -304,14 +306,14 @@ func readDir(path string) ([]fs.DirEntry, error) {
 	return f.ReadDir(-1)
 }
 
-// unwatch gives up the events, because the system has no more to give.
+// unwatch stops using events because the system has no more to offer.
 func (s *Store) unwatch(err error) {
 	s.logger.Warn("vault: no more file events, files are listed instead", "dir", s.root, "error", err)
 	s.watch.close()
 	s.watch = nil
 }
 
-// keyAt returns the key of a file, if its name or the state tells.
+// keyAt returns the key of a file if its name or the state reveals it.
 func (s *Store) keyAt(dir, name string) (string, bool) {
 	s.mu.RLock()
 	key, ok := s.aliases[dir+"/"+name]
@@ -342,7 +344,7 @@ func (s *Store) peek(key string) *doc {
 	return it.doc
 }
 
-// resolve makes the state agree with one file. Under syncing.
+// resolve makes the state agree with one file. The caller holds syncing.
 func (s *Store) resolve(dir, name string) error {
 	rel := dir + "/" + name
 	s.mu.RLock()
@@ -393,7 +395,7 @@ func (s *Store) resolve(dir, name string) error {
 	return nil
 }
 
-// keyInside is the key of a file whose name was cut.
+// keyInside returns the key of a file whose name was cut.
 func (l *layout) keyInside(dir, name string, text []byte) (string, bool) {
 	if l.isSpace(top(dir)) || !isCut(dir) && !isCut(name) {
 		return "", false
@@ -406,10 +408,10 @@ func (l *layout) keyInside(dir, name string, text []byte) (string, bool) {
 	return f.key, madeDir == dir && madeName == name
 }
 
-// seeDoc takes in a file that another hand changed from cur.
+// seeDoc updates the state for a file that another hand changed from cur.
 func (s *Store) seeDoc(key string, cur, d *doc) {
 	if other := s.peek(key); other != nil && cur == nil {
-		// Two files with one key: the one that is named as we would stays.
+		// Two files have one key: the one with the name that we would give wins.
 		if _, err := os.Lstat(other.path(s.root)); err == nil && !s.layout.Load().canonical(key, d) {
 			return
 		}
@@ -426,7 +428,7 @@ func (l *layout) canonical(key string, d *doc) bool {
 	return d.dir == dir && d.name == name
 }
 
-// alias reports whether the name of a file does not tell its key.
+// alias reports whether the name of a file does not reveal its key.
 func (l *layout) alias(key string, d *doc) bool {
 	return !l.canonical(key, d) || storage.IsDocument(key) && (isCut(d.dir) || isCut(d.name))
 }
@@ -462,7 +464,7 @@ func (s *Store) dropDoc(key string, d *doc) {
 	s.now.remove(key)
 }
 
-// endBusy lets files that a commit has written be looked at again.
+// endBusy allows files that a commit has written to be looked at again.
 func (s *Store) endBusy() {
 	s.mu.Lock()
 	clear(s.busy)
@@ -472,7 +474,7 @@ func (s *Store) endBusy() {
 }
 
 // seen notes that a caller has read a text, so that replacing it loses nothing
-// that nobody knows of.
+// unknown.
 func (s *Store) seen(key string, sum digest) {
 	s.mu.RLock()
 	it, _ := s.now.items.Get(key)
@@ -491,8 +493,8 @@ func (s *Store) seen(key string, sum digest) {
 	})
 }
 
-// notice looks at one file now, because a reader found it other than the state
-// has it.
+// notice looks at one file now, because a reader found that it differs from the
+// state.
 func (s *Store) notice(dir, name string) {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()

@@ -26,17 +26,17 @@ import (
 //	…
 //	},"crc32c":"…"}
 //
-// (each document on one line). The fields of the document in it are those that
-// people look for, if there are any; names that begin with _ are the store's:
-// _fields are the declared fields, _unseen is set on a text by another hand that
-// no program has read. segment and at are the place in the log up to where it
-// has the documents. crc32c is that of all lines before the last.
+// (each document on one line). Of the document's own fields it has those that
+// people look for; names that begin with _ are the store's: _fields are the
+// declared fields, _unseen is set if another hand wrote the text and no program
+// has read it. segment and at say up to which place in the log the index is
+// current. crc32c covers all lines before the last.
 //
-// Version 1 had no records in it, and bodies with the newline at the end of the file.
+// Version 1 had no records, and its bodies included the newline at the end of
+// the file.
 //
-// It is a checkpoint: what it lacks is found in the log and by a look at the
-// files. One that is missing, damaged or of another version is made anew from
-// the files.
+// It is a checkpoint: what it lacks is found in the log and the files. If it is
+// missing, damaged or of another version, it is rebuilt from the files.
 const (
 	indexName    = "_index.json"
 	indexFormat  = "strata-vault-index"
@@ -51,12 +51,12 @@ type indexHead struct {
 	Fields  []string `json:"fields"`
 }
 
-// recognizeIndex refuses an index of a newer version.
+// recognizeIndex returns an error for an index of a newer version.
 func recognizeIndex(root string) error {
 	path := filepath.Join(root, indexName)
 	f, err := os.Open(path)
 	if err != nil {
-		return nil // made anew
+		return nil // rebuilt
 	}
 	defer f.Close()
 	line, _ := bufio.NewReaderSize(f, 64<<10).ReadSlice('\n')
@@ -77,8 +77,8 @@ func readHead(line []byte) (indexHead, bool) {
 	return h, true
 }
 
-// readIndex reads the index into the state, and says false if there is none of
-// use.
+// readIndex reads the index into the state. It returns false if there is no
+// usable index.
 func (s *Store) readIndex() bool {
 	path := filepath.Join(s.root, indexName)
 	content, err := os.ReadFile(path)
@@ -163,7 +163,7 @@ func (s *Store) writeIndexTo(path string, st *state, at position, sync bool) err
 	sum := uint32(0)
 	write := func(b []byte) {
 		sum = crc32.Update(sum, castagnoli, b)
-		out.Write(b) // a failed write fails Flush
+		out.Write(b) // after a failed write, Flush fails
 	}
 	fields := st.fields
 	if fields == nil {
@@ -197,8 +197,8 @@ func (s *Store) writeIndexTo(path string, st *state, at position, sync bool) err
 	return errors.Join(err, f.Close())
 }
 
-// Rebuild makes _index.json anew from the files. Writes wait meanwhile. Open
-// does it by itself where the index is missing or damaged.
+// Rebuild rebuilds _index.json from the files. Writes wait meanwhile. Open does
+// so itself if the index is missing or damaged.
 func (s *Store) Rebuild(ctx context.Context) error {
 	if s.closed.Load() {
 		return storage.ErrClosed

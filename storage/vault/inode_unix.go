@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// inode is the number of a file, which an editor that saves to a new file
-// changes.
+// inode returns the number of a file, which changes when an editor saves to a
+// new file.
 func inode(info os.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Ino) & (1<<63 - 1)
@@ -16,7 +16,7 @@ func inode(info os.FileInfo) uint64 {
 	return 0
 }
 
-// owners are the group of a file, and whether it is of our user.
+// owners returns the group of a file, and whether it belongs to our user.
 func owners(info os.FileInfo) (group int, ours, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -25,5 +25,6 @@ func owners(info os.FileInfo) (group int, ours, ok bool) {
 	return int(st.Gid), int(st.Uid) == os.Geteuid(), true
 }
 
-// noFollow makes opening a symbolic link an error, nonBlock opening a pipe none.
+// noFollow makes opening a symbolic link an error; nonBlock makes opening a
+// pipe return at once.
 const noFollow, nonBlock = syscall.O_NOFOLLOW, syscall.O_NONBLOCK

@@ -12,29 +12,30 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Folders that people made, and which [Options] Adopt took in, keep their names
-// and their places: _vault.json says which type the notes of each are of.
+// Folders that people made and that [Options] Adopt took in keep their names
+// and places: _vault.json says which type the notes in each have.
 //
 //	{"format":"strata-vault","version":3,"folders":{".":"note","Daily Notes":"daily-notes","Templates":""}}
 //
-// "." is the directory of the vault itself, a folder in a folder has its path with
-// slashes, and "" is the type of a folder that is left alone. A document of a
-// type that has a folder is a file in it, with the names of name.go, and never in
-// a directory that is named as the type. All other directories are as if there were no folders.
+// "." is the directory of the vault itself, a nested folder has its path with
+// slashes, and "" is the type of a folder that is left alone. The documents of
+// a type with a folder are files in it, with the names of name.go, and never in
+// a directory named like the type. All other directories work as if there were
+// no folders.
 
-// rootFolder is the directory of the vault, where it holds notes.
+// rootFolder is the directory of the vault, if it holds notes.
 const rootFolder = "."
 
-// layout says which folders hold the documents of which types. It is never
-// changed; nil is that of a vault without folders of people's.
+// layout says which folders hold the documents of which types. It is immutable;
+// nil is the layout of a vault without folders made by people.
 type layout struct {
-	kinds   map[string]string // by folder, NFC; "" is left alone
+	kinds   map[string]string // by folder in NFC; "" is left alone
 	folders map[string]string // by type, as the file system spells it
 }
 
-// newLayout makes the layout of the folders that a vault's file names, and says
-// false to any that this program does not write: the file may come from anywhere, and
-// what is written to a folder stays in the vault.
+// newLayout returns the layout for the folders in the vault's file. It returns
+// false if this program would not have written them: the file may come from
+// anywhere, and what is written to a folder must stay in the vault.
 func newLayout(folders map[string]string) (*layout, bool) {
 	if len(folders) == 0 {
 		return nil, true
@@ -56,15 +57,15 @@ func newLayout(folders map[string]string) (*layout, bool) {
 	return l, len(l.kinds) == len(folders)
 }
 
-// kind returns the type of a folder of a person's, "" if it is left alone, and
-// whether it is one.
+// kind returns the type of a person's folder, which is "" if the folder is left
+// alone, and whether it is one.
 func (l *layout) kind(folder string) (string, bool) {
 	if l == nil {
 		return "", false
 	}
 	kind, ok := l.kinds[norm.NFC.String(folder)]
 	if !ok && folder != rootFolder {
-		// What is in a folder that is left alone is left as well.
+		// What is in a folder that is left alone is left alone as well.
 		for i := strings.LastIndexByte(folder, '/'); i > 0; i = strings.LastIndexByte(folder[:i], '/') {
 			if kind, ok := l.kinds[norm.NFC.String(folder[:i])]; ok && kind == "" {
 				return "", true
@@ -83,7 +84,7 @@ func (l *layout) folder(kind string) (string, bool) {
 	return folder, ok
 }
 
-// all are the folders that hold documents, in order.
+// all returns the folders that hold documents, in order.
 func (l *layout) all() []string {
 	if l == nil {
 		return nil
@@ -91,7 +92,7 @@ func (l *layout) all() []string {
 	return slices.Sorted(maps.Values(l.folders))
 }
 
-// isSpace reports whether a directory of the vault is a namespace's.
+// isSpace reports whether a directory of the vault belongs to a namespace.
 func (l *layout) isSpace(dir string) bool {
 	if !isSpace(dir) {
 		return false
@@ -100,8 +101,8 @@ func (l *layout) isSpace(dir string) bool {
 	return !theirs
 }
 
-// readLayout brings the layout up to date with the vault's file. Under syncing, or
-// before the store is shared.
+// readLayout brings the layout up to date with the vault's file. The caller
+// holds syncing, or the store is not shared yet.
 func (s *Store) readLayout() error {
 	v, err := s.readFormat(markerName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

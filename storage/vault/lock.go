@@ -14,9 +14,9 @@ import (
 	"github.com/stratamem/strata/storage/engine"
 )
 
-// lockName is the file whose lock the writer of a commit holds, of all
-// processes that share the vault. While it does, the file has its process and
-// its host in it, for people; only the lock of the system counts.
+// lockName is the file that the writer of a commit locks, among all processes
+// that share the vault. While locked, the file contains the process and host,
+// for people; only the system's lock counts.
 const lockName = "_vault.lock"
 
 const defaultLockWait = 5 * time.Second
@@ -44,7 +44,7 @@ func openLock(dir string, who access, wait time.Duration) (*lockFile, error) {
 	return &lockFile{f: f, fd: f.Fd(), wait: wait, holder: fmt.Appendf(nil, "%d %s\n", os.Getpid(), host)}, nil
 }
 
-// lock waits for the lock, and for nobody longer than the bound.
+// lock waits for the lock, but no longer than the bound.
 func (l *lockFile) lock(ctx context.Context) error {
 	start := time.Now()
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 2*time.Millisecond) {
@@ -71,7 +71,7 @@ func (l *lockFile) lock(ctx context.Context) error {
 	}
 }
 
-// held names the holder, as far as the file tells.
+// held names the holder, as far as the file reveals it.
 func (l *lockFile) held() string {
 	b := make([]byte, 300)
 	n, _ := l.f.ReadAt(b, 0)

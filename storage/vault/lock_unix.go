@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// tryLock takes the exclusive lock of a file if nobody has it. The system gives
-// it back when the process dies.
+// tryLock takes the exclusive lock of a file if it is free. The system releases
+// it when the process dies.
 func tryLock(fd uintptr) (bool, error) {
 	for {
 		switch err := syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB); err {

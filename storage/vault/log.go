@@ -23,24 +23,25 @@ import (
 //	magic    16 bytes
 //	frames   length of the payload (4 bytes, little-endian), CRC-32C of the
 //	         segment's number, the frame's place and the payload (4 bytes), payload
-//	zeros    room for more, so that a commit does not change the file's size
+//	zeros    space for more, so that a commit does not change the file's size
 //
-// A payload is in uvarints, byte strings and digests, see frame.encode: the
-// number of the op that comes next, the time, the audit log's file, place and lines, and
-// the ops. An op is a document's new text or its end, a record's frame of
-// package engine or its end, the declared fields, or a mark: the log goes on in
-// the next segment, or all records of segments up to N are in N.base.
+// A payload consists of uvarints, byte strings and digests, see frame.encode:
+// the number of the next op, the time, the audit log's file, place and lines,
+// and the ops. An op is a document's new text or its removal, a record's frame
+// of package engine or its removal, the declared fields, or a mark: the log
+// continues in the next segment, or all records of segments up to N are in
+// N.base.
 //
-// N.base is a segment that holds those records only. It is put there whole; a
-// segment up to N that is still there is not read.
+// N.base is a segment that holds only those records. It is put in place as a
+// whole; segments up to N that still exist are not read.
 //
-// _data/end says how much of the log is a part of the vault: the number of a
-// segment (8 bytes), a place in it (8 bytes), the boot of the system that wrote it
-// (36 bytes), and their CRC-32C (4 bytes). Only the holder of the lock moves it,
-// when files and audit log have what the log has. What readers read ends
-// there; what lies beyond was begun by a process that died, and who takes the
-// lock next finishes it. _data/settled has the number of the last segment whose
-// documents are known to be on disk.
+// _data/end says how much of the log is part of the vault: the number of a
+// segment (8 bytes), a place in it (8 bytes), the boot of the system that wrote
+// it (36 bytes), and their CRC-32C (4 bytes). Only the holder of the lock moves
+// it, once files and audit log have what the log has. Readers stop there; what
+// lies beyond was begun by a process that died, and the next to take the lock
+// finishes it. _data/settled has the number of the last segment whose documents
+// are known to be on disk.
 const (
 	dataDir      = "_data"
 	logDir       = "_data/log"
@@ -69,7 +70,7 @@ type segment struct {
 	f    *os.File
 	fd   uintptr
 	size int64 // as far as known to the writer
-	refs int   // of the store and its snapshots; under Store.mu
+	refs int   // by the store and its snapshots; guarded by Store.mu
 }
 
 func segmentPath(root string, no uint64, base bool) string {
@@ -83,7 +84,7 @@ func segmentPath(root string, no uint64, base bool) string {
 func openSegment(root string, no uint64, base bool) (*segment, error) {
 	path := segmentPath(root, no, base)
 	f, err := os.OpenFile(path, os.O_RDWR|noFollow, 0)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // who only reads can go on
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a reader can continue
 		f, err = os.OpenFile(path, os.O_RDONLY|noFollow, 0)
 	}
 	if err != nil {
@@ -102,8 +103,8 @@ func openSegment(root string, no uint64, base bool) (*segment, error) {
 	return &segment{no: no, base: base, f: f, fd: f.Fd(), size: info.Size(), refs: 1}, nil
 }
 
-// createSegment makes a segment that is empty, or replaces one that never was
-// used. It is put there whole: a segment without its head is damage.
+// createSegment creates an empty segment, or replaces one that was never used.
+// It is put in place as a whole: a segment without its head would be damage.
 func (s *Store) createSegment(no uint64) error {
 	root, sync := s.root, s.opts.Durability == storage.Full
 	path := segmentPath(root, no, false)
@@ -140,8 +141,7 @@ func syncDir(path string) error {
 	return errors.Join(err, d.Close())
 }
 
-// write puts a frame at a place, and what is there before into nothing if it
-// cannot.
+// write writes a frame at a place. If it cannot, it erases what it wrote.
 func (g *segment) write(at int64, payload []byte, sync bool) (int64, error) {
 	buf := make([]byte, frameHead, frameHead+len(payload))
 	binary.LittleEndian.PutUint32(buf, uint32(len(payload)))
@@ -149,7 +149,7 @@ func (g *segment) write(at int64, payload []byte, sync bool) (int64, error) {
 	buf = append(buf, payload...)
 	end := at + int64(len(buf))
 	if end+frameHead > g.size {
-		// Zeros behind the frame, in the same call: either both fit or none.
+		// Zeros after the frame, in the same call: either both fit or neither does.
 		buf = append(buf, make([]byte, segmentGrows)...)
 	}
 	_, err := g.f.WriteAt(buf, at)
@@ -165,7 +165,7 @@ func (g *segment) write(at int64, payload []byte, sync bool) (int64, error) {
 	return end, err
 }
 
-// cut removes what is at and behind a place.
+// cut removes what is at and after a place.
 func (g *segment) cut(at int64) error {
 	err := g.f.Truncate(at)
 	if err == nil {
@@ -181,9 +181,8 @@ func (g *segment) sum(at int64, payload []byte) uint32 {
 	return crc32.Update(crc32.Update(0, castagnoli, head[:]), castagnoli, payload)
 }
 
-// read returns the whole frames from a place up to limit, or as far as there
-// are any if limit is negative, and whether the last is followed by what is no
-// frame.
+// read returns the whole frames from a place up to limit, or to the last if
+// limit is negative, and whether something other than a frame follows them.
 func (g *segment) read(from, limit int64) (frames []frame, torn bool, err error) {
 	if limit < 0 {
 		info, err := g.f.Stat()
@@ -238,7 +237,7 @@ const (
 	opPutRecord
 	opDeleteRecord
 	opFields // value is the declared fields as JSON names, one per line
-	opNext   // seq is the segment in which the log goes on
+	opNext   // seq is the segment in which the log continues
 	opBased  // seq is the segment up to which records are in a base
 )
 
@@ -254,21 +253,21 @@ type change struct {
 	value  []byte // text, record's frame or fields
 	at     int64  // of value in the segment
 	seq    uint64
-	doc    *doc // of a change of our own
+	doc    *doc // if the change is our own
 }
 
 // frame is one commit.
 type frame struct {
-	seq     uint64 // of the next op after it
+	seq     uint64 // number of the first op after it
 	time    int64  // Unix, ns
 	auditNo uint64 // number of the audit log's file
 	auditAt int64
 	audit   []byte // lines
 	changes []change
-	end     int64 // where the next frame begins
+	end     int64 // place of the next frame
 }
 
-// encode makes the payload, and sets where in it the values are.
+// encode returns the payload and records where the values are in it.
 func (f *frame) encode() []byte {
 	n := 64 + len(f.audit)
 	for i := range f.changes {
@@ -337,7 +336,7 @@ func decodeFrame(payload []byte, at int64) (frame, bool) {
 	return f, !r.bad && r.at == len(payload)
 }
 
-// decoder reads a payload; bad says that it ended too early.
+// decoder reads a payload; bad means that it ended too early.
 type decoder struct {
 	b   []byte
 	at  int
@@ -354,7 +353,8 @@ func (r *decoder) varint() int64 {
 	return v & int64(r.step(n))
 }
 
-// step moves over a number, and returns all ones if there was one.
+// step advances past a number of n bytes. It returns all ones, or 0 if there
+// was no number.
 func (r *decoder) step(n int) uint64 {
 	if n <= 0 {
 		r.bad = true
@@ -399,10 +399,10 @@ func (e ending) encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// readEnd reads _data/end; false means that it is not there or torn.
+// readEnd reads _data/end; false means that it is missing or torn.
 func readEnd(f *os.File) (ending, bool) {
 	var b [endSize]byte
-	for range 100 { // a writer may be at it
+	for range 100 { // a writer may be changing it
 		n, err := f.ReadAt(b[:], 0)
 		if n == endSize && crc32.Checksum(b[:52], castagnoli) == binary.LittleEndian.Uint32(b[52:]) {
 			return ending{
@@ -418,7 +418,7 @@ func readEnd(f *os.File) (ending, bool) {
 }
 
 // segmentsOf lists the segments of a vault: the last base, or 0, and the
-// numbers of those behind it, ascending.
+// numbers of those after it, ascending.
 func segmentsOf(root string) (base uint64, numbers []uint64, err error) {
 	entries, err := os.ReadDir(filepath.Join(root, logDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a clone has none

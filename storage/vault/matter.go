@@ -22,40 +22,39 @@ import (
 //	---
 //	The text of the field body, byte for byte.
 //
-// The newline at the end of the file is the file's, and not the body's: editors add
-// it where it is missing. One is added and one taken away; a file without
-// it has all of its body. Where the lines of the file end in CR and LF, that is
-// the newline.
+// The newline at the end of the file belongs to the file, not to the body:
+// editors add it if it is missing. Writing adds one and reading removes one; a
+// file without it is read whole. If lines end in CR LF, that is the newline.
 //
-// One field is one line: the name, plain or in double quotes, a colon and a
-// space, and the value. Strings are plain, or in double quotes where they would
-// read as something else in any version of YAML; numbers keep their literal;
-// lists of scalars are flow lists; objects, and lists holding lists or objects,
-// are JSON. Every line is YAML, and what is in double quotes or brackets is
-// JSON as well, where it is not a list with plain strings.
+// A field is one line: the name, plain or in double quotes, a colon and a
+// space, and the value. Strings are plain, or in double quotes if any version
+// of YAML would read them as something else; numbers keep their literal; lists
+// of scalars are flow lists; objects, and lists holding lists or objects, are
+// JSON. Every line is YAML, and what is in double quotes or brackets is JSON as
+// well, except a list with plain strings.
 //
-// A body that is empty or no string stands in the front matter; so does
-// nothing if there is no body. In a file whose name was cut the first field
-// is key, the document's key, and a field of the document of that name, or of
-// that name after underscores, gets one underscore more.
+// A body that is empty or not a string is in the front matter; no body is no
+// field. In a file whose name was cut, the first field is key, the document's
+// key, and a field of the document with that name, or with underscores before
+// it, gets one more underscore.
 //
-// An update keeps the lines of the fields that did not change as they are, with
-// the comments before them, and the order.
+// An update keeps the order of the fields, and the lines of unchanged fields
+// with the comments before them.
 const (
 	fence    = "---"
 	fieldKey = "key"
 )
 
-// file is what was read from a document's file.
+// file is the content of a document's file.
 type file struct {
 	fields []field // without the body, as named in the document
 	body   []byte  // below the fence
-	key    string  // of a cut name
+	key    string  // of a file whose name was cut
 	tail   []byte  // comments after the last field
-	clean  bool    // the raw source of the fields adds up to the front matter
+	clean  bool    // whether the raw source of the fields adds up to the front matter
 }
 
-// encode writes a document. It must be valid. prev is the file that it
+// encode writes a document, which must be valid. prev is the file that it
 // replaces, or nil.
 func encode(key string, document []byte, cut bool, prev *file) []byte {
 	fields := members(document)
@@ -87,8 +86,8 @@ func encode(key string, document []byte, cut bool, prev *file) []byte {
 	return out
 }
 
-// appendKept appends the fields that the file had before, in its order, and
-// returns those that are new.
+// appendKept appends the fields that the file already had, in its order, and
+// returns the new ones.
 func appendKept(out []byte, prev *file, fields []field, cut bool) ([]byte, []field) {
 	at := make(map[string]int, len(fields))
 	for i, f := range fields {
@@ -116,7 +115,7 @@ func appendKept(out []byte, prev *file, fields []field, cut bool) ([]byte, []fie
 	return out, added
 }
 
-// stored is the name of a field in a file.
+// stored returns the name of a field in a file.
 func stored(name string, cut bool) string {
 	if cut && strings.TrimLeft(name, "_") == fieldKey {
 		return "_" + name
@@ -134,7 +133,7 @@ func appendField(out []byte, name string, value []byte) []byte {
 	return append(appendValue(out, value), '\n')
 }
 
-// plainField reports whether a name may stand without quotes.
+// plainField reports whether a name needs no quotes.
 func plainField(name string) bool {
 	for i := range len(name) {
 		c := name[i]
@@ -197,8 +196,8 @@ func appendList(out, value []byte) ([]byte, bool) {
 	}
 }
 
-// plainScalar reports whether a string may stand without quotes, as a value or,
-// if inList, in a flow list. It says no to much that YAML would allow.
+// plainScalar reports whether a string needs no quotes, as a value or, if
+// inList, in a flow list. It is stricter than YAML.
 func plainScalar(s string, inList bool) bool {
 	if s == "" || s[len(s)-1] == ' ' || s[len(s)-1] == ':' || word(s) {
 		return false
@@ -221,7 +220,8 @@ func plainScalar(s string, inList bool) bool {
 	return true
 }
 
-// word reports whether some version of YAML reads a plain word as no string.
+// word reports whether some version of YAML reads a plain word as something
+// other than a string.
 func word(s string) bool {
 	if len(s) > 5 {
 		return false
@@ -233,7 +233,7 @@ func word(s string) bool {
 	return false
 }
 
-// errNoDocument is why a file is none; the text is for people.
+// errNoDocument says why a file is not a document; the text is for people.
 type errNoDocument struct{ reason string }
 
 func (e *errNoDocument) Error() string { return e.reason }
@@ -242,9 +242,9 @@ func noDocument(format string, args ...any) error {
 	return &errNoDocument{fmt.Sprintf(format, args...)}
 }
 
-// decode reads a file that was written by encode, by a person or by another
-// tool. What it cannot read as its author meant is an error. cut says that the
-// key is in the front matter.
+// decode reads a file written by encode, by a person or by another tool. If it
+// cannot read something as its author meant it, it returns an error. cut says
+// that the key is in the front matter.
 func decode(content []byte, cut bool) (*file, error) {
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	if !utf8.Valid(content) {
@@ -270,7 +270,7 @@ func decode(content []byte, cut bool) (*file, error) {
 	return f, nil
 }
 
-// document makes the JSON of a file.
+// document returns the JSON of a file.
 func (f *file) document(key string) ([]byte, error) {
 	fields := f.fields
 	if len(f.body) > 0 {
@@ -291,8 +291,8 @@ func (f *file) document(key string) ([]byte, error) {
 	return out, err
 }
 
-// settle undoes what a cut name does to the fields, and looks for a field that
-// is there twice.
+// settle undoes what a cut name does to the fields, and rejects duplicate
+// fields.
 func (f *file) settle(cut bool) error {
 	if cut {
 		i := slices.IndexFunc(f.fields, func(f field) bool { return f.name == fieldKey })
@@ -325,7 +325,7 @@ func (f *file) settle(cut bool) error {
 		if string(f.fields[i].value) != `""` {
 			return noDocument("there is a body in the front matter and another below it")
 		}
-		empty = i // someone wrote the body that was missing
+		empty = i // someone wrote the missing body
 	}
 	if empty >= 0 {
 		f.fields = slices.Delete(f.fields, empty, empty+1)
@@ -333,7 +333,7 @@ func (f *file) settle(cut bool) error {
 	return nil
 }
 
-// cutMatter parts a file into its front matter and what is below.
+// cutMatter splits a file into its front matter and what follows.
 func cutMatter(content []byte) (matter, body []byte, ok bool, err error) {
 	line, rest, more := cutLine(content)
 	if !more || !isFence(line) {
@@ -348,7 +348,7 @@ func cutMatter(content []byte) (matter, body []byte, ok bool, err error) {
 	return nil, nil, false, noDocument("the front matter has no end: a line with --- is missing")
 }
 
-// cutNewline takes away the newline at the end of a file.
+// cutNewline removes the newline at the end of a file.
 func cutNewline(body []byte, windows bool) []byte {
 	body, ok := bytes.CutSuffix(body, []byte("\n"))
 	if ok && windows {
@@ -370,7 +370,8 @@ func isFence(line []byte) bool {
 	return bytes.HasPrefix(line, []byte(fence)) && len(bytes.TrimRight(line[len(fence):], " \t\r")) == 0
 }
 
-// isConflict reports whether a text has the marks that version control leaves.
+// isConflict reports whether a text has the conflict markers of version
+// control.
 func isConflict(content []byte) bool {
 	state := 0
 	for more := true; more; {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The key type/id is the file type/id.md. What a file system, or another
-// system's, would not keep apart or not take is escaped in the name:
+// The key type/id is the file type/id.md. Whatever some file system would
+// reject or not distinguish is escaped in the name:
 //
 //	^a        the capital A, and so on to ^z
 //	=XX       a byte, in hex: control characters, / \ : * ? " < > | = ^, a % that
@@ -24,12 +24,12 @@ import (
 //	%XX       an escape of storage.EscapeSegment stays as it is
 //
 // A name over 200 bytes is cut and ends in == and the first 16 bytes of the
-// SHA-256 of the key in hex; the key then stands in the front matter. A literal
-// = is always escaped, so that no other name has a == in it.
+// SHA-256 of the key in hex; the key is then in the front matter. A literal =
+// is always escaped, so no other name contains ==.
 //
-// People name files as they like: a name that this scheme would not make is
-// read by the same rules, with what is no escape taken literally, and the file
-// keeps its name. So do their folders, see layout.go.
+// People name files as they like: a name that this scheme would not produce is
+// read by the same rules, taking literally what is not an escape, and the file
+// keeps its name. So do folders, see layout.go.
 //
 // Records in a namespace of files are named by record.go.
 const (
@@ -39,14 +39,14 @@ const (
 	cutDigest = 16 // bytes
 )
 
-// split parts a document's key into its type and its id.
+// split splits a document's key into its type and its id.
 func split(key string) (kind, id string) {
 	kind, id, _ = strings.Cut(key, "/")
 	return kind, id
 }
 
-// fileOf returns the directory and the name of the file of a document or of a
-// record in a namespace of files, and whether one of them was cut.
+// fileOf returns the directory and file name of a document, or of a record in a
+// namespace of files, and whether either was cut.
 func (l *layout) fileOf(key string) (dir, name string, cut bool) {
 	if !storage.IsDocument(key) {
 		dir, name = recordFile(key)
@@ -62,7 +62,7 @@ func (l *layout) fileOf(key string) (dir, name string, cut bool) {
 		dir, dirCut = fit(escapeName(kind), kind, mostName)
 	}
 	stem := escapeName(id)
-	if adopted && stem[0] == '_' { // keyOf takes it for a name that a person gave
+	if adopted && stem[0] == '_' { // keyOf takes it for a name given by a person
 		stem = "=5F" + stem[1:]
 	}
 	stem, nameCut := fit(stem, key, mostName-len(extension))
@@ -76,7 +76,7 @@ func fit(name, of string, most int) (string, bool) {
 	}
 	sum := sha256.Sum256([]byte(of))
 	end := most - len(cutMark) - 2*cutDigest
-	// Neither a rune nor an escape is cut in two.
+	// Cut neither a rune nor an escape in two.
 	for end > 0 && !utf8.RuneStart(name[end]) {
 		end--
 	}
@@ -89,11 +89,11 @@ func fit(name, of string, most int) (string, bool) {
 	return name[:end] + cutMark + hex.EncodeToString(sum[:cutDigest]), true
 }
 
-// isCut reports whether a directory or file name has lost a part of its key.
+// isCut reports whether a directory or file name was cut.
 func isCut(name string) bool { return strings.Contains(name, cutMark) }
 
-// keyOf returns the key of the file dir/name, and false if the name is no
-// document's or record's. The key of a cut name is not in the name.
+// keyOf returns the key of the file dir/name, and false if it is not the name
+// of a document or record. A cut name does not reveal its key.
 func (l *layout) keyOf(dir, name string) (string, bool) {
 	if l.isSpace(top(dir)) {
 		return recordKey(dir, name)
@@ -108,7 +108,7 @@ func (l *layout) keyOf(dir, name string) (string, bool) {
 	}
 	id := unescapeName(norm.NFC.String(stem))
 	if _, adopted := l.folder(kind); adopted {
-		// A person's name need not be an escaped text: _index, 100%.
+		// A name given by a person need not be escaped text: _index, 100%.
 		if _, err := storage.UnescapeSegment(id); err != nil && utf8.ValidString(id) {
 			if _, made, _ := l.fileOf(kind + "/" + id); made != name {
 				id = storage.EscapeSegment(id)
@@ -119,7 +119,7 @@ func (l *layout) keyOf(dir, name string) (string, bool) {
 	return key, storage.ValidateKey(key) == nil
 }
 
-// kindOf returns the type whose directory this is.
+// kindOf returns the type to which a directory belongs.
 func (l *layout) kindOf(dir string) (string, bool) {
 	if kind, ok := l.kind(dir); ok {
 		return kind, kind != ""
@@ -129,11 +129,11 @@ func (l *layout) kindOf(dir string) (string, bool) {
 	return kind, made == dir && storage.IsDocument(kind) && storage.ValidateKey(kind+"/x") == nil
 }
 
-// holdsFiles reports whether a directory of the vault is a type's or a
-// namespace's.
+// holdsFiles reports whether a directory of the vault belongs to a type or
+// namespace.
 func (l *layout) holdsFiles(dir string) bool { return l.isSpace(dir) || l.holdsDocuments(dir) }
 
-// holdsDocuments reports whether a directory of the vault is a type's.
+// holdsDocuments reports whether a directory of the vault belongs to a type.
 func (l *layout) holdsDocuments(dir string) bool {
 	if _, ok := l.kind(dir); !ok && isCut(dir) {
 		return true
@@ -179,7 +179,7 @@ const (
 	upperHex = "0123456789ABCDEF"
 )
 
-// plainName reports whether nothing in an ASCII text needs an escape.
+// plainName reports whether an ASCII text needs no escapes.
 func plainName(text string) bool {
 	for i := range len(text) {
 		c := text[i]
@@ -196,13 +196,13 @@ func writeByte(b *strings.Builder, c byte) {
 	b.WriteByte(upperHex[c&15])
 }
 
-// isHex reports whether text begins with two of the digits.
+// isHex reports whether text begins with two hex digits.
 func isHex(text, digits string) bool {
 	return len(text) >= 2 && strings.IndexByte(digits, text[0]) >= 0 && strings.IndexByte(digits, text[1]) >= 0
 }
 
-// keeps reports whether every file system keeps a rune beyond ASCII apart from
-// others.
+// keeps reports whether every file system distinguishes a rune beyond ASCII
+// from others.
 func keeps(text string, r rune) bool {
 	switch {
 	case r == utf8.RuneError || !unicode.IsPrint(r):
@@ -212,7 +212,7 @@ func keeps(text string, r rune) bool {
 	case cases.Fold().String(text) != text:
 		return false
 	}
-	// A system that keeps names in NFD gives it back in two; keyOf joins them.
+	// A system that keeps names in NFD splits it in two; keyOf joins them.
 	return norm.NFC.IsNormalString(text) &&
 		norm.NFC.PropertiesString(text).BoundaryBefore() && norm.NFKC.PropertiesString(text).BoundaryBefore()
 }
@@ -230,8 +230,7 @@ func reserved(text string) bool {
 	return false
 }
 
-// unescapeName is the reverse of escapeName. It takes what is no escape
-// literally.
+// unescapeName reverses escapeName. It takes literally what is not an escape.
 func unescapeName(name string) string {
 	if strings.IndexByte(name, '=') < 0 && strings.IndexByte(name, '^') < 0 {
 		return name

@@ -11,16 +11,15 @@ import (
 type field struct {
 	name  string
 	value []byte
-	// raw is the field's source in the file it was read from, whole lines with
-	// the comments before it; nil if it has none of its own.
+	// raw is the field's source in the file it was read from, whole lines with the
+	// comments before it; nil if it has no source of its own.
 	raw []byte
 }
 
-// fieldBody is the field whose text stands below the front matter.
+// fieldBody is the field whose text is below the front matter.
 const fieldBody = "body"
 
-// members returns the members of a JSON object that is known to be valid.
-// Values share its memory.
+// members returns the members of a valid JSON object. Values share its memory.
 func members(object []byte) []field {
 	var fields []field
 	i := skipSpace(object, 0) + 1 // the brace
@@ -97,9 +96,9 @@ func unquote(literal []byte) string {
 	return text
 }
 
-// appendQuoted appends text as a string literal that is JSON and a double-quoted
-// scalar of every version of YAML: what YAML counts as unprintable or as a line
-// break is escaped, and nothing is written as surrogates.
+// appendQuoted appends text as a string literal that is valid JSON and a
+// double-quoted scalar in every version of YAML: it escapes what YAML counts as
+// unprintable or as a line break, and writes no surrogates.
 func appendQuoted(out []byte, text string) []byte {
 	const digits = "0123456789abcdef"
 	out = append(out, '"')
@@ -141,7 +140,7 @@ func appendQuoted(out []byte, text string) []byte {
 }
 
 // unprintable reports whether YAML forbids a rune beyond ASCII or takes it for
-// a line break. All of them are in the first plane.
+// a line break. All of these are in the Basic Multilingual Plane.
 func unprintable(r rune) bool {
 	return r < 0xA0 || r == 0x2028 || r == 0x2029 || r == 0xFEFF || r == 0xFFFE || r == 0xFFFF
 }
@@ -173,7 +172,7 @@ func isNumber(text string) bool {
 	return json.Valid([]byte(text)) && text == string(bytes.TrimSpace([]byte(text)))
 }
 
-// object makes a JSON object of fields.
+// object encodes fields as a JSON object.
 func object(fields []field) []byte {
 	n := 2
 	for _, f := range fields {
@@ -190,13 +189,13 @@ func object(fields []field) []byte {
 	return append(out, '}')
 }
 
-// sameJSON reports whether two valid values are equal but for white space and
-// the spelling of strings.
+// sameJSON reports whether two valid values are equal apart from white space
+// and the spelling of strings.
 func sameJSON(a, b []byte) bool {
 	return bytes.Equal(a, b) || bytes.Equal(appendInline(nil, a), appendInline(nil, b))
 }
 
-// text returns the text of a JSON string, and false for another value.
+// text returns the text of a JSON string, and false for any other value.
 func text(value []byte) (string, bool) {
 	if len(value) == 0 || value[0] != '"' {
 		return "", false

@@ -16,14 +16,16 @@ import (
 	"github.com/stratamem/strata/storage/engine"
 )
 
-// Open opens the vault in a directory, and makes one where there is none, or
-// an empty directory, unless it is to be read only. nil opts are the defaults. It starts a goroutine that
-// renews _index.json and tidies up the log, which Close ends.
+// Open opens the vault in a directory. If there is no directory, or an empty
+// one, it creates a vault, unless it is to be read only. nil opts are the
+// defaults. It starts a goroutine that renews _index.json and compacts the log;
+// Close ends it.
 //
-// Opening finishes what a process that died has begun, removes temporary files
-// that were left, and looks at every file's size and time. A directory that
-// holds something else is a [*storage.FormatError], and so is a vault of a newer
-// version; a vault whose lock another process keeps is a [*storage.LockedError].
+// Open finishes what a process that died had begun, removes leftover temporary
+// files, and looks at the size and time of every file. If the directory holds
+// something else, or a vault of a newer version, the error is a
+// [*storage.FormatError]; if another process keeps its lock, a
+// [*storage.LockedError].
 func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
@@ -73,7 +75,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// prepare looks at the directory, and makes it if there is none.
+// prepare examines the directory, creating it if there is none.
 func (s *Store) prepare() error {
 	info, err := os.Stat(s.root)
 	switch {
@@ -123,9 +125,9 @@ func (s *Store) prepare() error {
 	return nil
 }
 
-// ownDirs refuses what is in the place of a directory of the store's own and is none.
-// It is asked before each write to one, since somebody may put a link there while
-// the store is open.
+// ownDirs returns an error if something other than a directory is in the place
+// of one of the store's own. It is called before each write to one, because
+// somebody may put a link there while the store is open.
 func (s *Store) ownDirs(dirs ...string) error {
 	for _, dir := range dirs {
 		if s.isDir(dir) == errLinked {
@@ -135,7 +137,7 @@ func (s *Store) ownDirs(dirs ...string) error {
 	return nil
 }
 
-// load reads the vault, under its lock if it may be written.
+// load reads the vault, holding its lock unless it is read only.
 func (s *Store) load(ctx context.Context) error {
 	if !s.opts.ReadOnly {
 		if err := s.lock.lock(ctx); err != nil {
@@ -152,7 +154,7 @@ func (s *Store) load(ctx context.Context) error {
 	return s.refile()
 }
 
-// read makes the state.
+// read builds the state.
 func (s *Store) read() error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
@@ -169,8 +171,8 @@ func (s *Store) read() error {
 	return s.observe()
 }
 
-// loadLog reads index and log and does what a process that died has begun. known
-// says that the index was of use.
+// loadLog reads index and log and finishes what a process that died had begun.
+// known reports whether the index was usable.
 func (s *Store) loadLog() (known bool, err error) {
 	if s.opts.ReadOnly {
 		known = s.readIndex()
@@ -208,7 +210,8 @@ func (s *Store) loadLog() (known bool, err error) {
 	return known, s.writeEnd()
 }
 
-// putWhole puts a file in place so that a power loss leaves the old or the new.
+// putWhole puts a file in place so that a power loss leaves either the old or
+// the new one.
 func (s *Store) putWhole(path string, text []byte) error {
 	private := path != filepath.Join(s.root, markerName) && path != filepath.Join(s.root, ignoreName)
 	err := s.place(path, func(temp string) error { return s.writeWhole(temp, text, private) })
@@ -231,9 +234,9 @@ func (s *Store) writeWhole(path string, text []byte, private bool) error {
 	return errors.Join(err, f.Close())
 }
 
-// place puts in place what write makes as a temporary file. Who opens the vault
-// may remove that meanwhile, unless the caller has the lock; then it is made
-// again, until a hundred have.
+// place puts in place what write writes to a temporary file. Unless the caller
+// has the lock, a process that opens the vault may remove that file meanwhile;
+// then it is written again, up to a hundred times.
 func (s *Store) place(path string, write func(temp string) error) (err error) {
 	if err := s.ownDirs(tempDir); err != nil {
 		return err
@@ -254,13 +257,13 @@ func (s *Store) place(path string, write func(temp string) error) (err error) {
 	return err
 }
 
-// removeTemporaries removes what a process that died has left. One that lives
+// removeTemporaries removes what a process that died has left. A living process
 // writes its file again.
 func (s *Store) removeTemporaries() {
 	dirs := []string{filepath.Join(s.root, dataDir), filepath.Join(s.root, tempDir), filepath.Join(s.root, logDir)}
-	entries, _ := os.ReadDir(s.root) // an error comes up later
+	entries, _ := os.ReadDir(s.root) // an error shows up later
 	l := s.layout.Load()
-	if l == nil { // older programs left some beside documents; none had folders of people's
+	if l == nil { // older programs left some next to documents; none had people's folders
 		dirs = append(dirs, s.root)
 	}
 	for _, e := range entries {
@@ -283,9 +286,9 @@ func (s *Store) removeTemporaries() {
 	}
 }
 
-// openLog opens _data/end, and finds up to where the log is a part of the
-// vault. After a boot of the system it puts the files in place again that may
-// not have reached the disk.
+// openLog opens _data/end and determines how much of the log is part of the
+// vault. After a reboot it restores the files that may not have reached the
+// disk.
 func (s *Store) openLog() (position, error) {
 	base, numbers, err := segmentsOf(s.root)
 	if err != nil {
@@ -312,7 +315,7 @@ func (s *Store) openLog() (position, error) {
 	return s.recover(numbers, end.position)
 }
 
-// recover does again what the segments say that are not settled. The log may be
+// recover repeats what segments that are not settled say. The log may be
 // shorter than its end if it was not synced.
 func (s *Store) recover(numbers []uint64, end position) (position, error) {
 	settled := s.settled()
@@ -348,7 +351,7 @@ func (s *Store) recover(numbers []uint64, end position) (position, error) {
 	return end, s.redo(frames)
 }
 
-// settled is the last segment whose documents are on disk.
+// settled returns the last segment whose documents are on disk.
 func (s *Store) settled() uint64 {
 	b, err := os.ReadFile(filepath.Join(s.root, settledName))
 	if err != nil || len(b) != 8 {
@@ -357,8 +360,7 @@ func (s *Store) settled() uint64 {
 	return binary.LittleEndian.Uint64(b)
 }
 
-// reload reads the records anew, because the log was compacted by another
-// process.
+// reload reads all records again because another process compacted the log.
 func (s *Store) reload() error {
 	s.indexAt = s.at
 	s.sweepAll = true
@@ -379,7 +381,7 @@ func (s *Store) reread() error {
 	return &storage.CorruptError{Path: filepath.Join(s.root, endName), Reason: "the log does not have what it says", Repair: repairLog}
 }
 
-// reloadTo reads the log up to a position. Under syncing.
+// reloadTo reads the log up to a position. The caller holds syncing.
 func (s *Store) reloadTo(end position) error {
 	base, numbers, err := segmentsOf(s.root)
 	if err != nil {

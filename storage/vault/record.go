@@ -12,14 +12,14 @@ import (
 
 // A record in a namespace of files is a file with its value, byte for byte: the
 // key _governance/insight/a is _governance/insight/a.rec. Segments are escaped
-// like the ids of documents; one that is too long for a name goes on in the
-// next directory, and the directory before ends in ==. The dot of a directory
-// that would end in .rec is escaped.
+// like the ids of documents; one that is too long for a name continues in a
+// subdirectory, and the name of the directory before ends in ==. The dot of a
+// directory that would end in .rec is escaped.
 //
-// A namespace is of files if Options.Files names it or the vault has its
-// directory: a clone needs nothing else to read them. Its name is _ and then that
-// of a type, so that it is its directory's as well. A record that is in
-// the log although its namespace is of files, because it was written before, is
+// A namespace is one of files if Options.Files names it or the vault has its
+// directory, so a clone needs nothing else to read them. Its name, and that of
+// its directory, is _ followed by the name of a type. A record that is still in
+// the log because it was written before its namespace became one of files is
 // read from there, and moved by the next writer.
 const (
 	recordExtension = ".rec"
@@ -27,13 +27,14 @@ const (
 	mostPiece = mostName - len(recordExtension)
 )
 
-// isSpace reports whether a directory of the vault is a namespace's.
+// isSpace reports whether a directory of the vault belongs to a namespace.
 func isSpace(dir string) bool {
 	kind, ok := strings.CutPrefix(dir, "_")
 	return ok && dir != dataDir && !strings.Contains(kind, "/") && storage.IsDocument(kind) && storage.ValidateKey(kind+"/x") == nil && len(dir) <= mostName
 }
 
-// space is the namespace of a record, "" if that cannot be of files.
+// space returns the namespace of a record, or "" if that cannot be one of
+// files.
 func space(key string) string {
 	name, _, ok := strings.Cut(key, "/")
 	if !ok || !isSpace(name) {
@@ -42,20 +43,21 @@ func space(key string) string {
 	return name
 }
 
-// top is the first directory of a path with slashes.
+// top returns the first directory of a path with slashes.
 func top(dir string) string {
 	name, _, _ := strings.Cut(dir, "/")
 	return name
 }
 
-// cutRel parts the path of a file, relative to the vault, into its directory and
-// its name.
+// cutRel splits the path of a file, relative to the vault, into its directory
+// and its name.
 func cutRel(rel string) (dir, name string) {
 	i := strings.LastIndexByte(rel, '/')
 	return rel[:i], rel[i+1:]
 }
 
-// isFile reports whether a name is one of the files that a directory is for.
+// isFile reports whether a name is that of a document or record, whichever the
+// directory is for.
 func (l *layout) isFile(dir, name string) bool {
 	end := extension
 	if l.isSpace(top(dir)) {
@@ -64,13 +66,12 @@ func (l *layout) isFile(dir, name string) bool {
 	return strings.HasSuffix(name, end) && name[0] != '.'
 }
 
-// isFolder reports whether a name may be a directory that is a part of another
-// one.
+// isFolder reports whether a name may be that of a subdirectory in a namespace.
 func (l *layout) isFolder(dir, name string) bool {
 	return l.isSpace(top(dir)) && name[0] != '.' && !l.isFile(dir, name)
 }
 
-// recordFile is the file of a record.
+// recordFile returns the file of a record.
 func recordFile(key string) (dir, name string) {
 	segments := strings.Split(key, "/")
 	names := segments[:1:1]
@@ -86,7 +87,7 @@ func recordFile(key string) (dir, name string) {
 		}
 	}
 	last := len(names) - 1
-	for i, folder := range names[:last] { // is no file by its name
+	for i, folder := range names[:last] { // its name is not a file's
 		if stem, ok := strings.CutSuffix(folder, recordExtension); ok {
 			names[i] = stem + "=2E" + recordExtension[1:]
 		}
@@ -94,12 +95,12 @@ func recordFile(key string) (dir, name string) {
 	return path.Join(names[:last]...), names[last] + recordExtension
 }
 
-// piece is how much of a segment fits a name, in whole runes.
+// piece returns how much of a segment fits a name, in whole runes.
 func piece(segment string) int {
 	if len(escapeName(segment)) <= mostPiece {
 		return len(segment)
 	}
-	size := 2 // what the first byte of a name takes more than others
+	size := 2 // what the first byte of a name may need more than others
 	for i, r := range segment {
 		if size += len(escapeName("x"+string(r))) - 1; size > mostPiece {
 			return i
@@ -108,7 +109,7 @@ func piece(segment string) int {
 	return len(segment)
 }
 
-// recordKey is the reverse of recordFile.
+// recordKey reverses recordFile.
 func recordKey(dir, name string) (string, bool) {
 	stem, ok := strings.CutSuffix(name, recordExtension)
 	if !ok {
@@ -131,7 +132,7 @@ func recordKey(dir, name string) (string, bool) {
 	return key.String(), storage.ValidateKey(key.String()) == nil
 }
 
-// filed reports whether a key is that of a file.
+// filed reports whether a key belongs to a file.
 func (st *state) filed(key string) bool {
 	return storage.IsDocument(key) || slices.Contains(st.spaces, space(key))
 }
@@ -145,7 +146,7 @@ func (s *Store) filed(key string) bool {
 	return s.now.filed(key)
 }
 
-// addSpace makes a namespace one of files.
+// addSpace turns a namespace into one of files.
 func (st *state) addSpace(name string) {
 	if !slices.Contains(st.spaces, name) {
 		st.spaces = append(slices.Clip(st.spaces), name)
@@ -153,7 +154,8 @@ func (st *state) addSpace(name string) {
 	}
 }
 
-// learn makes a namespace one of files, if it is not. Under syncing.
+// learn turns a namespace into one of files, if it is not. The caller holds
+// syncing.
 func (s *Store) learn(name string) {
 	s.mu.RLock()
 	known := slices.Contains(s.now.spaces, name)
@@ -171,8 +173,8 @@ func (s *Store) learn(name string) {
 	})
 }
 
-// refile makes files of the records that are in the log although their namespace is
-// of files. Under the lock.
+// refile moves to files the records that are in the log although their
+// namespace is one of files. The caller holds the lock.
 func (s *Store) refile() error {
 	s.syncing.Lock()
 	unfiled := s.unfiled
@@ -209,7 +211,7 @@ func (s *Store) refileKeys(st *state, keys []string) error {
 	for _, key := range keys {
 		it, _ := st.items.Get(key)
 		value, err := it.record(key)
-		if err != nil { // it stays where it is, and an error for who reads it
+		if err != nil { // it stays where it is, and its readers get an error
 			s.logger.Warn("vault: a record that is to be a file cannot be read", "dir", s.root, "error", err)
 			continue
 		}
@@ -220,7 +222,8 @@ func (s *Store) refileKeys(st *state, keys []string) error {
 	return p.commit()
 }
 
-// appears reports whether a namespace has become one of files, by another hand.
+// appears reports whether another hand has turned a namespace into one of
+// files.
 func (s *Store) appears(name string) bool {
 	if name == "" {
 		return false
@@ -229,7 +232,7 @@ func (s *Store) appears(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// files visits all that is a file: records, then documents.
+// files visits everything that is a file: records, then documents.
 func (st *state) files(visit func(key string, d *doc) bool) {
 	for _, name := range st.spaces {
 		more := true
@@ -247,7 +250,8 @@ func (st *state) files(visit func(key string, d *doc) bool) {
 	st.items.Ascend(firstDocument, func(key string, it item) bool { return visit(key, it.doc) })
 }
 
-// within visits the files of a directory, and of a namespace's those in it.
+// within visits the files of a directory and, in a namespace, those of its
+// subdirectories.
 func (st *state) within(l *layout, dir string, visit func(d *doc)) {
 	prefix, from := "", firstDocument
 	if name := top(dir); l.isSpace(name) {
@@ -275,5 +279,5 @@ func (st *state) logged(visit func(key string, it item) bool) {
 	})
 }
 
-// firstDocument is before the keys of documents and behind those of records.
+// firstDocument sorts before the keys of documents and after those of records.
 const firstDocument = "`"

@@ -16,10 +16,11 @@ import (
 	"github.com/stratamem/strata/storage/engine"
 )
 
-// Snapshot implements [storage.Snapshotter]. It copies the documents' texts to a
-// temporary file in the vault, or in [os.TempDir] of one that is read only, which is gone when the snapshot is closed; writes
-// wait only while it copies what changed meanwhile. Records are read from the
-// log, of which nothing is lost before that.
+// Snapshot implements [storage.Snapshotter]. It copies the documents' texts to
+// a temporary file in the vault, or in [os.TempDir] if the vault is read only,
+// which is deleted when the snapshot is closed; writes wait only while it
+// copies what changed meanwhile. Records are read from the log, which keeps
+// them until then.
 func (s *Store) Snapshot(ctx context.Context) (storage.Adapter, error) {
 	if s.closed.Load() {
 		return nil, storage.ErrClosed
@@ -34,7 +35,8 @@ func (s *Store) Snapshot(ctx context.Context) (storage.Adapter, error) {
 		return nil, fmt.Errorf("snapshot: %w", engine.DiskError(err))
 	}
 	still := &snapshot{opened: time.Now(), of: s, spool: spool{f: f, has: map[digest]span{}}}
-	// Who opens the vault may have removed it, and some systems keep open files.
+	// A process that opens the vault may have removed it, and some systems cannot
+	// delete open files.
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		still.discard = path
 	}
@@ -64,7 +66,7 @@ type spool struct {
 	has  map[digest]span
 }
 
-// add copies the texts that it does not have.
+// add copies the texts that the spool does not have.
 func (p *spool) add(ctx context.Context, s *Store, st *state) (err error) {
 	st.files(func(_ string, d *doc) bool {
 		if _, ok := p.has[d.digest]; ok || d.bad != "" {
@@ -101,7 +103,7 @@ type snapshot struct {
 	closed bool
 }
 
-// freeze takes the state of this moment. Under the lock.
+// freeze takes the present state. The caller holds the lock.
 func (n *snapshot) freeze(ctx context.Context, s *Store) error {
 	st := s.snapshot().copy()
 	if err := n.spool.add(ctx, s, st); err != nil {
@@ -115,9 +117,9 @@ func (n *snapshot) freeze(ctx context.Context, s *Store) error {
 	for key, d := range docs {
 		text, ok := n.spool.has[d.digest]
 		if d.bad != "" && !storage.IsDocument(key) {
-			continue // an error for who reads it
+			continue // its readers get an error
 		}
-		if !ok { // unreadable, or another hand is at it right now
+		if !ok { // unreadable, or being changed by another hand
 			st.remove(key)
 			continue
 		}

@@ -2,5 +2,5 @@
 
 package vault
 
-// freeSpace is not known here.
+// freeSpace is unknown here.
 var freeSpace = func(uintptr) (uint64, bool) { return 0, false }

@@ -4,7 +4,8 @@ package vault
 
 import "golang.org/x/sys/unix"
 
-// freeSpace returns how many bytes a program may still write beside an open file.
+// freeSpace returns how many bytes can still be written to the file system of
+// an open file.
 var freeSpace = func(fd uintptr) (uint64, bool) {
 	var st unix.Statfs_t
 	if unix.Fstatfs(int(fd), &st) != nil {

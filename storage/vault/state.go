@@ -15,7 +15,7 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// digest tells the texts of a document's file apart; the zero digest stands for
+// digest identifies the text of a document's file; the zero digest stands for
 // no file.
 type digest [16]byte
 
@@ -29,7 +29,7 @@ func (d digest) String() string { return hex.EncodeToString(d[:]) }
 // version of a document: that of the text of its file.
 func (d digest) version() storage.Version { return storage.Version(d.String()) }
 
-// stat is what tells, without reading a file, that it is the one that was read.
+// stat shows, without reading it, that a file is the one that was read.
 type stat struct {
 	size, mtime int64
 	inode       uint64
@@ -40,15 +40,15 @@ func statOf(info os.FileInfo) stat {
 }
 
 // doc is a document in memory, or a record that is a file: everything but its
-// content. It never changes; a changed document is another doc.
+// content. It is immutable; a changed document is another doc.
 type doc struct {
 	dir, name string // of its file
 	stat      stat
 	digest    digest
 	entries   []string // in the index
-	line      []byte   // its value in _index.json; nil of one that cannot be read
+	line      []byte   // its value in _index.json; nil if it cannot be read
 	bad       string   // why it cannot be read
-	unseen    bool     // by another hand, and no caller of this store has read it
+	unseen    bool     // written by another hand, and not read by any caller of this store
 	text      span     // in a snapshot's spool
 }
 
@@ -59,7 +59,7 @@ func (d *doc) rel() string { return d.dir + "/" + d.name }
 // span is a part of a file.
 type span struct{ at, size int64 }
 
-// item is what is known of a key: a document, or where a record is.
+// item is what is known about a key: a document, or where a record is.
 type item struct {
 	doc  *doc
 	from *segment
@@ -75,14 +75,14 @@ func (it item) version() storage.Version {
 	return engine.Version(it.seq)
 }
 
-// state is the content of a store, values apart. A snapshot of it never
+// state is the content of a store, except for values. A snapshot of it never
 // changes.
 type state struct {
 	items   *btree.Map[string, item]
 	index   *btree.Map[string, struct{}] // entries of package engine
 	fields  []string                     // declared; replaced, never changed
 	spaces  []string                     // namespaces of files, sorted; replaced, never changed
-	docs    int                          // that can be read
+	docs    int                          // number of readable documents
 	records int
 }
 
@@ -141,11 +141,11 @@ func (st *state) reindex(before, after *doc) {
 	}
 }
 
-// shownFields are those that people look for in _index.json, if a document has
-// them.
+// shownFields are the fields that people look for in _index.json, if a document
+// has them.
 var shownFields = []string{"name", "title", "status", "layer", "tags", "created", "updated"}
 
-// newDoc makes the doc of a document.
+// newDoc returns the doc of a document.
 func newDoc(key, dir, name string, st stat, sum digest, document []byte, declared []string) *doc {
 	d := &doc{dir: dir, name: name, stat: st, digest: sum}
 	d.index(key, document, declared)
@@ -190,8 +190,7 @@ func (d *doc) appendLine(out []byte) []byte {
 	return append(out, `"}`...)
 }
 
-// docOf is the reverse of appendLine. The line is under the checksum of the
-// index.
+// docOf reverses appendLine. The line is covered by the checksum of the index.
 func docOf(key string, line []byte, declared []string) (*doc, bool) {
 	before, _, ok := bytes.Cut(line, []byte(`,"_file":`))
 	if !ok || line[0] != '{' {

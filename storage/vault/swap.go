@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// placeFile puts the file of a change in place, or takes it away. was is what the
-// change was planned on: what another hand has saved since is kept. Until that is
-// known, what was there has a name of its own, so that who finds it after a crash
-// does not take it for a temporary file.
+// placeFile puts the file of a change in place, or removes it. was is what the
+// change was planned on: whatever another hand has saved since is kept. Until
+// this is decided, the old file has a special name, so that a process that
+// finds it after a crash does not take it for a temporary file.
 func (s *Store) placeFile(c *change, temp string, was *doc) error {
 	path, out := filepath.Join(s.root, c.dir, c.name), s.swapName(c)
 	if c.kind == opDeleteDoc {
 		err := os.Rename(path, out)
-		if errors.Is(err, fs.ErrNotExist) { // or someone tidied up
+		if errors.Is(err, fs.ErrNotExist) { // or someone removed the temporary file
 			if err = s.who.mkdirAll(s.root, tempDir); err == nil {
 				err = os.Rename(path, out)
 			}
@@ -34,7 +34,7 @@ func (s *Store) placeFile(c *change, temp string, was *doc) error {
 		return s.discardOld(c, out, was)
 	}
 	old, err := swap(temp, out, path)
-	if errors.Is(err, fs.ErrNotExist) { // the temporary file was tidied away, or the directory is gone
+	if errors.Is(err, fs.ErrNotExist) { // someone removed the temporary file or the directory
 		_ = os.Remove(temp)
 		if temp, err = s.tempFile(c.dir, c.value, time.Unix(0, c.stat.mtime)); err == nil {
 			old, err = swap(temp, out, path)
@@ -48,8 +48,8 @@ func (s *Store) placeFile(c *change, temp string, was *doc) error {
 	return s.discardOld(c, old, was)
 }
 
-// discardOld removes what was in the place of a file, or keeps it if it is not
-// what the change was planned on.
+// discardOld removes a file that was replaced, or keeps it if it is not what
+// the change was planned on.
 func (s *Store) discardOld(c *change, old string, was *doc) error {
 	info, err := os.Lstat(old)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Store) discardOld(c *change, old string, was *doc) error {
 	return s.keepOld(c, old)
 }
 
-// keepOld keeps what came out of the place of a file.
+// keepOld keeps a file that was replaced.
 func (s *Store) keepOld(c *change, old string) error {
 	rel, err := s.lostPlace(c.dir, c.name, time.Now().UnixNano())
 	if err == nil {
@@ -82,14 +82,15 @@ func (s *Store) keepOld(c *change, old string) error {
 
 const swapPrefix = ".swap."
 
-// swapName is where the file of a change goes that leaves its place.
+// swapName is where a file is moved when a change replaces it.
 func (s *Store) swapName(c *change) string {
 	return filepath.Join(s.root, tempDir, swapPrefix+digestOf([]byte(c.dir+"/"+c.name)).String())
 }
 
-// reclaim judges what a process that died between taking a file out of its place
-// and discarding it has left: a text that the frames replace goes, and what none
-// of them knows is a person's and is kept. Under the lock, which whoever swaps has.
+// reclaim decides about files left by a process that died after moving a file
+// out of its place and before discarding it: a text that the frames replace is
+// removed, and one unknown to them was written by a person and is kept. The
+// caller holds the lock, as does any process that swaps.
 func (s *Store) reclaim(frames []frame) error {
 	dir := filepath.Join(s.root, tempDir)
 	entries, err := os.ReadDir(dir)
@@ -130,8 +131,8 @@ func (s *Store) reclaim(frames []frame) error {
 	return nil
 }
 
-// replace is swap where files cannot be exchanged: what is saved between its two
-// steps is lost, as is anything where the file system has no links.
+// replace is swap for systems that cannot exchange files: what is saved between
+// its two steps is lost, and so is everything if the file system has no links.
 func replace(temp, out, path string) (old string, err error) {
 	out += ".old"
 	linked := os.Link(path, out) == nil

@@ -19,9 +19,9 @@ func dataSync(_ *os.File, fd uintptr) error {
 // syncAll makes everything in the file system of dir durable.
 func syncAll(dir *os.File) (bool, error) { return true, unix.Syncfs(int(dir.Fd())) }
 
-// swap puts a temporary file in the place of another, which it moves to out, and
-// returns where that one is now, "" if there was none. What is at path is exchanged
-// in one step, so that nothing that another program saves there is overwritten.
+// swap puts a temporary file in the place of another, which it moves to out. It
+// returns where that is now, or "" if there was none. The two are exchanged in
+// one step, so that nothing saved at path by another program is overwritten.
 func swap(temp, out, path string) (old string, err error) {
 	for {
 		err := unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
@@ -36,7 +36,7 @@ func swap(temp, out, path string) (old string, err error) {
 			if err == nil {
 				return out, nil
 			}
-			if err == unix.ENOENT { // it has just gone
+			if err == unix.ENOENT { // it has just been removed
 				continue
 			}
 		}
@@ -44,7 +44,7 @@ func swap(temp, out, path string) (old string, err error) {
 		case nil:
 			return "", nil
 		case unix.EINTR:
-		case unix.EINVAL, unix.ENOSYS, unix.ENOTSUP: // of this file system or kernel
+		case unix.EINVAL, unix.ENOSYS, unix.ENOTSUP: // unsupported by this file system or kernel
 			return replace(temp, out, path)
 		default:
 			return "", &os.LinkError{Op: "rename", Old: temp, New: path, Err: err}
@@ -52,7 +52,7 @@ func swap(temp, out, path string) (old string, err error) {
 	}
 }
 
-// bootID tells one run of the system from the next, "" if it cannot.
+// bootID identifies a run of the system, or is "" if it cannot.
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/stratamem/strata/storage/engine"
 )
 
-// absorb takes into the state what other processes added to the log. Under
-// syncing.
+// absorb takes into the state what other processes added to the log. The caller
+// holds syncing.
 func (s *Store) absorb() error {
 	if s.end == nil {
 		return nil
@@ -28,8 +28,8 @@ func (s *Store) absorb() error {
 	return s.absorbTo(end.position)
 }
 
-// absorbTo takes in the log up to a position, and reads it anew where that does
-// not work because it was compacted meanwhile.
+// absorbTo takes in the log up to a position, and reads everything again if the
+// log was compacted meanwhile.
 func (s *Store) absorbTo(to position) error {
 	if to.segment > s.at.segment || to.segment == s.at.segment && to.at > s.at.at {
 		if err := s.follow(to); !errors.Is(err, fs.ErrNotExist) {
@@ -66,9 +66,9 @@ func (s *Store) follow(to position) error {
 	return nil
 }
 
-// take makes the changes of a frame that begins at s.at. own says that this
-// store made them, published their events and knows their documents. Under
-// syncing.
+// take applies the changes of a frame that begins at s.at. own says that this
+// store made them, published their events and knows their documents. The caller
+// holds syncing.
 func (s *Store) take(f *frame, own bool) error {
 	s.at.at = f.end
 	s.seq = max(s.seq, f.seq)
@@ -105,7 +105,7 @@ func (s *Store) take(f *frame, own bool) error {
 			events = append(events, storage.Event{Kind: kind, Key: c.key})
 		}
 		if !own && c.dir != "" {
-			s.dirty[c.dir+"/"+c.name] = true // another hand may have been there since
+			s.dirty[c.dir+"/"+c.name] = true // another hand may have changed it since
 		}
 	}
 	s.hub.Publish(events...)
@@ -118,9 +118,9 @@ func (s *Store) beyondIndex() bool {
 	return s.at.segment > s.indexAt.segment || s.at.segment == s.indexAt.segment && s.at.at > s.indexAt.at
 }
 
-// takeRecords makes the changes of a frame to records that are in the log, all at
-// once, and tells which made a difference: who reads one of a batch then reads
-// the others. Their values are in a segment.
+// takeRecords applies the changes of a frame to records in the log, all at
+// once, so that a reader of one of a batch also reads the others. It returns
+// which changes made a difference. The values are in a segment.
 func (s *Store) takeRecords(f *frame, from *segment) []bool {
 	changed := make([]bool, len(f.changes))
 	s.change(func() {
@@ -131,7 +131,7 @@ func (s *Store) takeRecords(f *frame, from *segment) []bool {
 	return changed
 }
 
-// takeRecord makes the change of a record that is in the log and tells whether it
+// takeRecord applies the change of a record in the log and reports whether it
 // made a difference. It is called inside change.
 func (s *Store) takeRecord(c *change, from *segment) bool {
 	if c.kind != opPutRecord && c.kind != opDeleteRecord {
@@ -152,8 +152,8 @@ func (s *Store) takeRecord(c *change, from *segment) bool {
 	return true
 }
 
-// takeDoc makes the change of a document, or of a record that is a file, and tells
-// whether it made a difference.
+// takeDoc applies the change of a document, or of a record that is a file, and
+// reports whether it made a difference.
 func (s *Store) takeDoc(c *change) bool {
 	s.mu.RLock()
 	old, _ := s.now.items.Get(c.key)
@@ -163,7 +163,7 @@ func (s *Store) takeDoc(c *change) bool {
 		d := c.doc
 		if d == nil {
 			if old.doc != nil && old.doc.digest == c.after && old.doc.rel() == c.dir+"/"+c.name {
-				if old.doc.unseen { // we were faster than its log
+				if old.doc.unseen { // we were faster than the log
 					d := *old.doc
 					d.unseen = false
 					s.change(func() { s.putDoc(c.key, &d) })
@@ -182,7 +182,7 @@ func (s *Store) takeDoc(c *change) bool {
 	return true
 }
 
-// enter goes on in the next segment.
+// enter continues in the next segment.
 func (s *Store) enter(no uint64) error {
 	g, err := openSegment(s.root, no, false)
 	if err != nil {
@@ -205,7 +205,7 @@ func encodeFields(fields []string) []byte {
 
 func decodeFields(b []byte) []string {
 	var fields []string
-	_ = json.Unmarshal(b, &fields) // under a checksum
+	_ = json.Unmarshal(b, &fields) // covered by a checksum
 	return fields
 }
 
@@ -227,7 +227,7 @@ func (s *Store) declare(fields []string) error {
 	indexed := make(map[string]*doc, len(docs))
 	for key, d := range docs {
 		text, st, err := s.readText(d.dir, d.name)
-		if err != nil { // gone or changed: the files are looked at after this
+		if err != nil { // gone or changed: the files are examined after this
 			s.dirty[d.rel()] = true
 			continue
 		}
@@ -248,7 +248,7 @@ func (s *Store) declare(fields []string) error {
 }
 
 // locked calls f while no other process writes, with the state up to date and
-// what others left undone done. A store that is read only keeps nobody out and
+// the unfinished work of others done. A read-only store keeps nobody out and
 // does nothing for others.
 func (s *Store) locked(ctx context.Context, f func() error) error {
 	if s.closed.Load() {
@@ -288,8 +288,8 @@ func (s *Store) locked(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// finish makes whole what a process began that died, and removes what is torn.
-// Under the lock and syncing.
+// finish completes what a process that died had begun, and removes what is
+// torn. The caller holds the lock and syncing.
 func (s *Store) finish() error {
 	for s.cur.pending(s.at.at) {
 		frames, torn, err := s.cur.read(s.at.at, -1)
@@ -333,7 +333,7 @@ func (s *Store) finish() error {
 	return nil
 }
 
-// writeEnd makes what the state has a part of the vault.
+// writeEnd makes what the state has part of the vault.
 func (s *Store) writeEnd() error {
 	_, err := s.end.WriteAt(ending{s.at, s.upkeep.boot}.encode(), 0)
 	if err != nil {
@@ -342,9 +342,9 @@ func (s *Store) writeEnd() error {
 	return nil
 }
 
-// redo puts the files and the audit log where frames say they are. Of a file it
-// redoes the last change, and only where the file is absent, torn, or what it was
-// at some point of the frames before that.
+// redo restores files and the audit log from frames. It repeats only the last
+// change to a file, and only if the file is absent, torn, or has one of the
+// texts that earlier frames gave it.
 func (s *Store) redo(frames []frame) error {
 	if err := s.audit.current(); err != nil {
 		return fmt.Errorf("open audit log: %w", engine.DiskError(err))
@@ -354,7 +354,7 @@ func (s *Store) redo(frames []frame) error {
 		was map[digest]bool
 	}
 	last := map[string]*wanted{}
-	var order []*wanted // as in the commits: readers may see one in progress
+	var order []*wanted // in commit order: readers may see a commit in progress
 	for i := range frames {
 		if err := s.audit.ensure(&frames[i]); err != nil {
 			return fmt.Errorf("write audit log: %w", engine.DiskError(err))
@@ -413,7 +413,7 @@ func (s *Store) redoFile(c *change, was map[digest]bool) error {
 	return nil
 }
 
-// torn reports whether a text is what a power loss may leave of another.
+// torn reports whether a text may be what a power loss left of another.
 func torn(text, of []byte) bool {
 	text = bytes.TrimRight(text, "\x00")
 	return bytes.HasPrefix(of, text) && len(text) < len(of)
@@ -431,7 +431,7 @@ func (s *Store) putFile(dir, name string, text []byte, mtime time.Time) error {
 	return nil
 }
 
-// tempFile writes a temporary file that is to have a time, and makes the directory
+// tempFile writes a temporary file with a given time, creating the directory
 // that it is for.
 func (s *Store) tempFile(dir string, text []byte, mtime time.Time) (temp string, err error) {
 	if err := s.who.mkdirAll(s.root, dir); err != nil {
@@ -446,7 +446,7 @@ func (s *Store) tempFile(dir string, text []byte, mtime time.Time) (temp string,
 	return temp, nil
 }
 
-// mark adds a frame of a single mark to the log. Under the lock.
+// mark adds a frame with a single mark to the log. The caller holds the lock.
 func (s *Store) mark(c change) error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
@@ -462,11 +462,11 @@ func (s *Store) mark(c change) error {
 	return s.writeEnd()
 }
 
-// tick is the time for the log, which does not go back.
+// tick returns the time for the log, which never decreases.
 func (s *Store) tick() int64 { return max(time.Now().UnixNano(), s.clock+1) }
 
-// roll goes on in a new segment if the current one is full, or anyhow. Under
-// the lock.
+// roll continues in a new segment if the current one is full, or if anyhow is
+// set. The caller holds the lock.
 func (s *Store) roll(anyhow bool) error {
 	if s.at.at < segmentMost && !anyhow {
 		return nil

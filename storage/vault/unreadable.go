@@ -13,18 +13,18 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Unreadable implements [storage.UnreadableLister]. It lists the directories that
-// prefix admits, and opens no file but those whose names were cut and which are
-// no documents. The loop body runs after that.
+// Unreadable implements [storage.UnreadableLister]. It lists the directories
+// that prefix admits, and opens only files that are not documents or whose
+// names were cut. The loop body runs after that.
 //
-// It yields files that cannot be read as documents or records, files whose names
-// give no key or whose key another file has, what is no directory in the place
-// of one, and directories that cannot be read. A directory whose name was cut may
-// be any type's.
+// It yields files that cannot be read as documents or records, files whose
+// names reveal no key or whose key belongs to another file, whatever is in the
+// place of a directory without being one, and unreadable directories. A
+// directory whose name was cut may belong to any type.
 func (s *Store) Unreadable(ctx context.Context, prefix string) iter.Seq2[storage.Fault, error] {
 	return func(yield func(storage.Fault, error) bool) {
 		var faults []storage.Fault
-		// The list is made first: what is in it and sound, the state then knows.
+		// List first: then the state knows what is listed and sound.
 		listed, err := s.list(prefix)
 		if err == nil {
 			err = s.with(ctx, true, func(v view) error {
@@ -36,7 +36,8 @@ func (s *Store) Unreadable(ctx context.Context, prefix string) iter.Seq2[storage
 	}
 }
 
-// badDocs are the files that have a key of the prefix and are no documents.
+// badDocs returns the files whose keys have the prefix and that are not
+// documents.
 func badDocs(v view, prefix string) (faults []storage.Fault) {
 	v.st.items.Ascend(prefix, func(key string, it item) bool {
 		if it.doc != nil && it.doc.bad != "" && strings.HasPrefix(key, prefix) {
@@ -51,13 +52,13 @@ func (d *doc) fault(key, root string) storage.Fault {
 	return storage.Fault{Key: key, Path: d.path(root), Reason: d.bad, Repair: repairText}
 }
 
-// listing is what some directories hold.
+// listing is the content of some directories.
 type listing struct {
 	files  []string // relative to the vault
 	faults []storage.Fault
 }
 
-// list lists the directories in which files with a key of the prefix may be.
+// list lists the directories that may contain files whose keys have the prefix.
 func (s *Store) list(prefix string) (l listing, err error) {
 	if s.closed.Load() {
 		return l, storage.ErrClosed
@@ -88,7 +89,7 @@ func (s *Store) listDir(dir string, isDir bool, l *listing) {
 		case names.isFile(dir, name):
 			l.files = append(l.files, dir+"/"+name)
 		// A file without an extension is in the place of a directory; others are
-		// somebody's notes.
+		// foreign notes.
 		case names.isFolder(dir, name) && (e.IsDir() || e.Type()&os.ModeSymlink != 0 || !strings.Contains(name, ".")):
 			s.listDir(dir+"/"+name, e.IsDir(), l)
 		}
@@ -102,7 +103,7 @@ func (l *listing) add(path, reason, repair string) {
 	l.faults = append(l.faults, storage.Fault{Path: path, Reason: reason, Repair: repair})
 }
 
-// mayHold reports whether a key with the prefix may be in a directory.
+// mayHold reports whether a directory may hold a key with the prefix.
 func (l *layout) mayHold(dir, prefix string) bool {
 	kind, ok := dir, l.isSpace(dir)
 	if !ok {
@@ -115,13 +116,13 @@ func (l *layout) mayHold(dir, prefix string) bool {
 	return strings.HasPrefix(kind, prefix) || strings.HasPrefix(prefix, kind)
 }
 
-// strays are the faults of a listing, and the files in it that the state does not
+// strays returns the faults of a listing, and its files that the state does not
 // have, although it has been brought up to date since.
 func (s *Store) strays(l listing) []storage.Fault {
 	for _, rel := range l.files {
 		dir, name := cutRel(rel)
 		s.mu.RLock()
-		busy := s.busy[rel] // asked before the state is
+		busy := s.busy[rel] // read before the state
 		s.mu.RUnlock()
 		if busy || s.docAt(dir, name) != nil {
 			continue

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// indexBehind is how far _index.json may be behind while there are writes.
+	// indexBehind is how long _index.json may be outdated while there are writes.
 	indexBehind = 4 * time.Second
-	// watchPeriod is how often files are looked at for watchers where the
-	// system has no events.
+	// watchPeriod is how often files are examined for watchers if the system has
+	// no events.
 	watchPeriod = 500 * time.Millisecond
-	// compactFrom is from which size of its full segments on the log is compacted
-	// by itself, if more than half of it is of no use any more.
+	// compactFrom is the size of the full segments from which the log is compacted
+	// automatically, if more than half of it is obsolete.
 	compactFrom = 64 << 20
 	// baseFrame is how many bytes of records share a frame of a base.
 	baseFrame = 256 << 10
@@ -41,8 +41,8 @@ type upkeep struct {
 	watchOnce sync.Once
 
 	indexing sync.Mutex
-	written  uint64     // changes that _index.json has, and one more; 0 for none
-	old      []*segment // replaced by a base, until no read has them; under Store.mu
+	written  uint64     // number of changes that _index.json has, plus one; 0 if none
+	old      []*segment // replaced by a base, until no read uses them; guarded by Store.mu
 }
 
 func (s *Store) startUpkeep() {
@@ -65,7 +65,7 @@ func (s *Store) wakeUpkeep() {
 func (s *Store) stopUpkeep() {
 	close(s.upkeep.stop)
 	s.upkeep.cancel()
-	s.upkeep.watchOnce.Do(func() {}) // none may begin any more
+	s.upkeep.watchOnce.Do(func() {}) // none may start any more
 	if s.watch != nil {
 		s.syncing.Lock()
 		if s.watch != nil {
@@ -76,7 +76,7 @@ func (s *Store) stopUpkeep() {
 	s.upkeep.running.Wait()
 }
 
-// keepUp renews the index some time after each change, and tidies up the log.
+// keepUp renews the index some time after each change, and keeps the log small.
 func (s *Store) keepUp(ctx context.Context) {
 	timer := time.NewTimer(indexBehind)
 	defer timer.Stop()
@@ -98,7 +98,7 @@ func (s *Store) keepUp(ctx context.Context) {
 	}
 }
 
-// tidy settles full segments and compacts the log if that is worth it.
+// tidy settles full segments, and compacts the log if that is worthwhile.
 func (s *Store) tidy(ctx context.Context) error {
 	s.syncing.Lock()
 	full := s.at.segment - 1
@@ -128,8 +128,8 @@ func (s *Store) tidy(ctx context.Context) error {
 	return s.Compact(ctx)
 }
 
-// settle makes the documents of the segments up to full durable where they are,
-// so that the log is not needed for them any more.
+// settle makes the documents of the segments up to full durable in their files,
+// so that they no longer need the log.
 func (s *Store) settle(full uint64) error {
 	if s.opts.Durability == storage.Full {
 		if err := s.syncFiles(full); err != nil {
@@ -189,7 +189,8 @@ func (s *Store) syncFiles(full uint64) error {
 	return nil
 }
 
-// startWatching lets changes by others reach watchers without a read of theirs.
+// startWatching delivers changes by others to watchers even if this store reads
+// nothing.
 func (s *Store) startWatching() {
 	s.syncing.Lock()
 	watch := s.watch
@@ -221,9 +222,10 @@ func (s *Store) look() {
 	}
 }
 
-// Compact implements [storage.Compacter]. It writes the records that there are to
-// a file of their own and drops the segments of the log before it; there must be
-// room for both. Writes wait meanwhile. Documents' files are not touched.
+// Compact implements [storage.Compacter]. It writes the existing records to a
+// file of their own and drops the segments of the log before it; the disk must
+// have space for both. Writes wait meanwhile. The files of documents are not
+// touched.
 func (s *Store) Compact(ctx context.Context) error {
 	if s.closed.Load() {
 		return storage.ErrClosed
@@ -257,8 +259,8 @@ func (s *Store) Compact(ctx context.Context) error {
 	})
 }
 
-// dropOld closes the segments that nobody reads any more: who has begun to read
-// with an older state is over before reading can be had.
+// dropOld closes the segments that nobody reads any more: by taking reading, it
+// waits for reads that began with an older state.
 func (s *Store) dropOld() error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -272,8 +274,8 @@ func (s *Store) dropOld() error {
 	return errors.Join(errs...)
 }
 
-// writeBase writes all records to a base. Under the lock, with nothing in the
-// current segment.
+// writeBase writes all records to a base. The caller holds the lock, and the
+// current segment is empty.
 func (s *Store) writeBase(ctx context.Context, full uint64) error {
 	st := s.snapshot()
 	path := segmentPath(s.root, full, true)
@@ -282,7 +284,7 @@ func (s *Store) writeBase(ctx context.Context, full uint64) error {
 	if err != nil {
 		return err
 	}
-	g := &segment{no: full, base: true, f: f, size: 1 << 62} // no room behind frames
+	g := &segment{no: full, base: true, f: f, size: 1 << 62} // no space after frames
 	_, err = f.WriteString(segmentMagic)
 	at := int64(len(segmentMagic))
 	out := frame{seq: s.seq, time: s.clock}
@@ -324,7 +326,7 @@ func (s *Store) writeBase(ctx context.Context, full uint64) error {
 	return nil
 }
 
-// readBase takes in the records of a base. Under syncing.
+// readBase takes in the records of a base. The caller holds syncing.
 func (s *Store) readBase(no uint64) error {
 	g, err := openSegment(s.root, no, true)
 	if err != nil {
@@ -359,12 +361,12 @@ func (s *Store) readBase(no uint64) error {
 	return nil
 }
 
-// rebase takes the records of full segments from a base, so that the segments can
-// go. Under syncing.
+// rebase takes the records of full segments from a base, so that the segments
+// can be removed. The caller holds syncing.
 func (s *Store) rebase(full uint64) error {
 	g, err := openSegment(s.root, full, true)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // there is another base already, which a later mark tells
+		return nil // a later mark names a newer base
 	}
 	if err != nil {
 		return err

@@ -1,14 +1,15 @@
 // Package vault keeps a store in a directory of Markdown files that people
 // read, edit, diff and commit, and that several processes share.
 //
-// It is not the fastest engine (storage/badger) nor the smallest (storage/bolt),
-// and its files are no place for secrets. What people do to the files, with an
-// editor or with git, is as good as what programs do.
+// It is neither the fastest engine (storage/badger) nor the smallest
+// (storage/bolt), and its files are no place for secrets. Changes that people
+// make to the files, with an editor or with git, count as much as those of
+// programs.
 //
 // The one decision: the files are the truth about documents, and a log is the
-// truth about what was promised. A commit is one synced write to the log, and
-// then the files are put in place without a sync each; who finds a commit that
-// was begun and not finished finishes it.
+// truth about what was promised. A commit is one synced write to the log, after
+// which the files are put in place without syncing each; whoever finds an
+// unfinished commit finishes it.
 //
 //	vault/
 //	  insight/retries.md   the document insight/retries; see name.go, matter.go
@@ -23,54 +24,53 @@
 //
 // # Version control
 //
-// Documents, the records in namespaces of files, and _vault.json are what
-// version control carries; the rest stays where it is: threads and states of
-// agents, which are records in _data, the audit log, and what is made anew. A
-// vault that has no .gitignore gets one that says so, and one that is there is
-// not touched. A clone opens as a vault with the same documents and the same
-// records in files, and with no others. A namespace is of files if
-// [Options] Files names it or the vault has its directory.
+// Version control carries documents, the records in namespaces of files, and
+// _vault.json. It does not carry the rest: threads and states of agents, which
+// are records in _data, the audit log, and what can be rebuilt. A vault without
+// a .gitignore gets one that says so; an existing one is not touched. A clone
+// opens as a vault with the same documents and the same records in files, and
+// no others. A namespace is one of files if [Options] Files names it or the
+// vault has its directory.
 //
 // # Who may read it
 //
-// Documents are files as the umask says. Records, the log, the index, the audit
-// log, what is in _data/lost and the lock are for their owner: 0600, in directories
-// of 0700; an open for writing narrows those of ours that are not. To share a
-// vault with a group, make its directory the group's and writable for it (chgrp
-// team DIR; chmod g+ws DIR): then all that is made is the group's to read and to
-// write, the lock too, and the next open of each owner gives the group what is
-// there. See access.go.
+// The umask governs the files of documents. Records, the log, the index, the
+// audit log, what is in _data/lost and the lock are private to their owner:
+// 0600, in directories of 0700; opening for writing narrows those of ours that
+// are not. To share a vault with a group, give its directory to the group and
+// make it writable (chgrp team DIR; chmod g+ws DIR). Then the group may read
+// and write everything that is created, the lock included, and existing files
+// follow when each owner opens the vault next. See access.go.
 //
 // # Other hands
 //
-// A file that was edited, made or removed by another program is seen by the
-// next read of its key, by Find, List and Scan, and by Watch. On Linux they
-// read the events of the kernel first, elsewhere they look at the size and time
-// of every file. A plain Set or Delete replaces what it finds; a text that
-// no caller of this store has seen is first kept in _data/lost. Who must not
-// replace it uses a precondition. An edit that is saved between the check of a
-// commit and the moment at which its file is put in place is kept there as well:
-// Linux exchanges two files in one step. Elsewhere the last microseconds are not
-// covered; nor is, anywhere, a program that goes on to write to a file it has
-// opened before that. A file that cannot be read as a document is logged and
-// left out of List, Scan and Find; Unreadable lists it, Get of its key is a
+// A file that another program edited, created or removed is seen by the next
+// read of its key, by Find, List and Scan, and by Watch. On Linux these read
+// the kernel's events first; elsewhere they look at the size and time of every
+// file. A plain Set or Delete replaces what it finds, but a text that no caller
+// of this store has seen is first kept in _data/lost. Callers that must not
+// replace it use a precondition. An edit saved between the check of a commit
+// and the moment when its file is put in place is kept there as well: Linux
+// exchanges two files in one step. Elsewhere the last microseconds are not
+// covered; nor is, anywhere, a program that continues to write to a file it
+// opened earlier. A file that cannot be read as a document is logged and left
+// out of List, Scan and Find; Unreadable lists it, Get of its key returns a
 // [*storage.CorruptError], and Set keeps a copy.
 //
-// Symbolic links, in place of a file or of a directory in the vault, are not
-// followed, also where one comes there while the store is open: a write fails
-// then. Only the microseconds between the look and the write are not covered.
+// Symbolic links in place of a file or directory in the vault are not followed.
+// A write fails if one appears while the store is open; only the microseconds
+// between check and write are not covered.
 //
 // # Durability
 //
 // [storage.Full] syncs the log (fdatasync on Linux) before a call returns.
-// Files are put in place after that, and the whole file system is synced
-// before a part of the log is dropped (syncfs on Linux, else fsync of each file).
-// It survives power loss: the next open after one writes again, from the log,
-// what did not reach the disk.
+// Files are put in place after that, and the whole file system is synced before
+// part of the log is dropped (syncfs on Linux, otherwise fsync of each file).
+// It survives power loss: the next open restores from the log what did not
+// reach the disk.
 //
-// [storage.Process] does not sync. It survives kill -9. A power loss may take
-// back the last changes, or leave files of them empty. [storage.None] is the
-// same.
+// [storage.Process] does not sync. It survives kill -9. A power loss may undo
+// the last changes, or leave their files empty. [storage.None] is the same.
 package vault
 
 import (
@@ -90,38 +90,37 @@ import (
 	"github.com/stratamem/strata/storage/engine"
 )
 
-// Options of [Open]. The zero value is the default.
+// Options configures [Open]. The zero value means the defaults.
 type Options struct {
-	// Durability of the writes; see the package comment.
+	// Durability is that of writes; see the package comment.
 	Durability storage.Durability
-	// ReadOnly opens a vault that is there without changing any of its files,
-	// also on media that cannot be written. It takes no lock, and sees what
-	// others write. Writes give [storage.ErrReadOnly].
+	// ReadOnly opens an existing vault without changing any of its files, even on
+	// read-only media. It takes no lock, and sees what others write. Writes return
+	// [storage.ErrReadOnly].
 	ReadOnly bool
-	// Actor is who the audit log says made a change whose context has no
-	// [storage.WithActor]; "" means "strata".
+	// Actor is who made a change, according to the audit log, if its context has
+	// no [storage.WithActor]; "" means "strata".
 	Actor string
 	// LockWait is how long a write waits for other processes; 0 means 5 s,
 	// negative means not at all.
 	LockWait time.Duration
-	// Files are the namespaces of records that are files, for example
-	// "_governance/": small ones, that version control is to carry, and that
-	// merge by being added. Each is _ and then [a-z][a-z0-9-]*; _data is none.
-	// A namespace that has its directory in the vault is one without being
-	// named; others are records in the log.
+	// Files names the namespaces of records that are files, for example
+	// "_governance/": small ones that version control should carry and that merge
+	// by being added up. Each is _ followed by [a-z][a-z0-9-]*, except _data. A
+	// namespace whose directory exists in the vault need not be named; the records
+	// of others are in the log.
 	Files []string
-	// Adopt makes a vault of a directory that holds other files, for example
-	// of notes that people wrote, which is refused otherwise; and it takes in the
-	// folders with notes that have come to a vault since. The notes stay where they
-	// are and as they are: each folder whose name is no type's gets one, which
-	// _vault.json then names; see [Store.Folders] and [Store.Left].
+	// Adopt turns a directory that holds other files, such as notes that people
+	// wrote, into a vault, which is refused otherwise; and it takes in folders
+	// with notes that were added to a vault since. The notes stay where and as
+	// they are: each folder whose name is not a type gets one, which _vault.json
+	// records; see [Store.Folders] and [Store.Left].
 	Adopt bool
-	// Taken are types that mean something: Adopt gives them to no folder that is not
-	// named so.
+	// Taken are types with a meaning of their own: Adopt gives one only to a
+	// folder of that name.
 	Taken []string
-	// Logger gets what is to be known and is no error of a call: files that
-	// cannot be read, texts kept in _data/lost, repairs. nil means
-	// [slog.Default].
+	// Logger receives what is worth knowing but not an error of a call: unreadable
+	// files, texts kept in _data/lost, repairs. nil means [slog.Default].
 	Logger *slog.Logger
 }
 
@@ -136,44 +135,44 @@ type Store struct {
 	hub    engine.Hub
 	group  *engine.Group[*request]
 	closed atomic.Bool
-	layout atomic.Pointer[layout] // never changed, but replaced under syncing
-	// reading is held by reads, a page at a time; who closes files waits for it.
-	// It is taken before syncing, and that before mu.
+	layout atomic.Pointer[layout] // immutable; replaced under syncing
+	// reading is held by reads, a page at a time; closing files waits for it. It
+	// is acquired before syncing, and that before mu.
 	reading sync.RWMutex
 
-	// Of the holder of the vault's lock.
+	// Used by the holder of the vault's lock.
 	lock  *lockFile // nil if read-only
 	audit auditFile
-	end   *os.File // _data/end; the others read it. nil if read-only and there is none
+	end   *os.File // _data/end, which the others only read; nil if read-only and there is none
 
-	// syncing is held by who brings the state up to date with log and files.
+	// syncing is held to bring the state up to date with log and files.
 	syncing  sync.Mutex
-	at       position // up to where the state has the log
-	indexAt  position // up to where the documents have it, if that is further
-	seq      uint64   // of the next op
+	at       position // how much of the log the state has
+	indexAt  position // how much of it the documents have, if more
+	seq      uint64   // number of the next op
 	clock    int64    // the latest time in the log, Unix ns
-	cur      *segment // of at; nil if read-only and there is no log
-	watch    *watcher // nil where the system has no events
+	cur      *segment // the one at is in; nil if read-only and there is no log
+	watch    *watcher // nil if the system has no events
 	dirty    map[string]bool
-	later    map[string]bool // were busy when looked at
-	sweeps   map[string]bool // directories to be looked at
+	later    map[string]bool // files that were busy when looked at
+	sweeps   map[string]bool // directories to look at
 	sweepAll bool
-	trusting bool // texts are taken as known: the index is being rebuilt
-	unfiled  bool // there are records in the log that are to be files
+	trusting bool // treat texts as seen: the index is being rebuilt
+	unfiled  bool // whether the log has records that are to be files
 
 	mu       sync.RWMutex
 	now      state
-	shared   *state              // a snapshot of now, until the next change
-	segments map[uint64]*segment // that have records or are being read
-	aliases  map[string]string   // file → key, where the name does not tell
+	shared   *state              // snapshot of the present state, until the next change
+	segments map[uint64]*segment // those with records or readers
+	aliases  map[string]string   // file → key, if the name does not reveal it
 	busy     map[string]bool     // files that a commit is writing
-	changes  uint64              // of the state, ever
+	changes  uint64              // number of changes to the state, ever
 
 	upkeep upkeep
 }
 
-// Get implements [storage.Adapter]. It reads the document's file, and the version
-// is that of its text.
+// Get implements [storage.Adapter]. It reads the document's file; the version
+// is that of the text.
 func (s *Store) Get(ctx context.Context, key string) (value []byte, version storage.Version, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
@@ -190,7 +189,7 @@ func (s *Store) Get(ctx context.Context, key string) (value []byte, version stor
 		return s.getFile(key)
 	}
 	if s.filed(key) {
-		// One that is not there may be in the log still.
+		// If it does not exist, it may still be in the log.
 		if value, version, err := s.getFile(key); !errors.Is(err, storage.ErrNotFound) {
 			return value, version, err
 		}
@@ -211,7 +210,7 @@ func (s *Store) Get(ctx context.Context, key string) (value []byte, version stor
 	return value, it.version(), err
 }
 
-// getFile reads what is in a file.
+// getFile reads the content of a file.
 func (s *Store) getFile(key string) ([]byte, storage.Version, error) {
 	d := s.peek(key)
 	dir, name, _ := s.layout.Load().fileOf(key)
@@ -220,7 +219,7 @@ func (s *Store) getFile(key string) ([]byte, storage.Version, error) {
 	}
 	text, _, err := s.readText(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		// It is gone, or has a name of its own that we do not know yet.
+		// It is gone, or has another name that we do not know yet.
 		if err := s.refresh(); err != nil {
 			return nil, "", err
 		}
@@ -248,7 +247,7 @@ func (s *Store) getFile(key string) ([]byte, storage.Version, error) {
 	return value, sum.version(), nil
 }
 
-// corrupt is the error for a file that is no document's or record's.
+// corrupt is the error for a file that is not a document or record.
 func corrupt(key, path string, err error) error {
 	if alien, ok := errors.AsType[*errNoDocument](err); ok {
 		return &storage.CorruptError{Path: path, Key: key, Reason: alien.reason, Repair: repairText}
@@ -258,10 +257,9 @@ func corrupt(key, path string, err error) error {
 
 const repairText = "edit the file, or write the document anew: a copy is kept"
 
-// Apply implements [storage.Adapter]. It is atomic for writers and for
-// crashes; a reader may see a batch in progress. Concurrent calls share a
-// commit. A file keeps the order of its fields and the lines of those that do
-// not change.
+// Apply implements [storage.Adapter]. It is atomic for writers and for crashes;
+// a reader may see a batch in progress. Concurrent calls share a commit. A file
+// keeps the order of its fields and the lines of unchanged ones.
 func (s *Store) Apply(ctx context.Context, ops ...storage.Op) error {
 	if err := storage.ValidateOps(ops); err != nil {
 		return err
@@ -292,14 +290,14 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	return listView(ctx, s.with, prefix)
 }
 
-// Scan implements [storage.Scanner]. It reads a page at a time, so that writes
-// made meanwhile may be seen.
+// Scan implements [storage.Scanner]. It reads a page at a time, so it may see
+// writes made meanwhile.
 func (s *Store) Scan(ctx context.Context, prefix string, opts *storage.ScanOptions) iter.Seq2[storage.Entry, error] {
 	return scanView(ctx, s.with, prefix, opts)
 }
 
-// Find implements [storage.Finder]. It opens the files of the documents that
-// match, and no others.
+// Find implements [storage.Finder]. It opens only the files of matching
+// documents.
 func (s *Store) Find(ctx context.Context, q storage.Query) iter.Seq2[storage.Entry, error] {
 	return findView(ctx, s.with, q)
 }
@@ -327,7 +325,7 @@ func (s *Store) EnsureIndex(ctx context.Context, fields ...string) error {
 	})
 }
 
-// declared returns the declared fields. They are not to be changed.
+// declared returns the declared fields, which must not be modified.
 func (s *Store) declared() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -343,7 +341,7 @@ func (s *Store) Watch(ctx context.Context, prefix string) (iter.Seq2[storage.Eve
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := s.refresh(); err != nil { // what is before is not after
+	if err := s.refresh(); err != nil { // earlier changes are not reported
 		return nil, err
 	}
 	s.upkeep.watchOnce.Do(s.startWatching)
@@ -382,8 +380,8 @@ func fileSize(path string) int64 {
 	return info.Size()
 }
 
-// with calls f with the store as it is. fresh says that log and files are to be
-// looked at first.
+// with calls f with the present store. fresh says whether to look at log and
+// files first.
 func (s *Store) with(ctx context.Context, fresh bool, f func(view) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -401,7 +399,7 @@ func (s *Store) with(ctx context.Context, fresh bool, f func(view) error) error 
 	return f(view{st: s.snapshot(), root: s.root, store: s})
 }
 
-// snapshot returns the state of this moment.
+// snapshot returns the present state.
 func (s *Store) snapshot() *state {
 	s.mu.RLock()
 	shared := s.shared
@@ -483,7 +481,7 @@ func (s *Store) release() error {
 	return errors.Join(errs...)
 }
 
-// drop gives up a reference to a segment. Under Store.mu.
+// drop releases a reference to a segment. The caller holds Store.mu.
 func (g *segment) drop() error {
 	if g.refs--; g.refs > 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/stratamem/strata/storage/engine"
 )
 
-// view is a store to be read: the state of a moment, and the files, or a
+// view is a readable store: the state at one moment, with the files or a
 // snapshot's copy of them.
 type view struct {
 	st    *state
@@ -20,10 +20,11 @@ type view struct {
 	spool *os.File // of a snapshot
 }
 
-// source gives a view to a function, for as long as it runs.
+// source calls a function with a view that is valid while it runs.
 type source func(ctx context.Context, fresh bool, f func(view) error) error
 
-// entry reads what is under a key, and says false if it is gone or no document.
+// entry reads the value of a key. It returns false if it is gone or not a
+// document.
 func (v view) entry(key string, it item) (storage.Entry, bool, error) {
 	e := storage.Entry{Key: key}
 	if it.doc == nil {
@@ -70,7 +71,7 @@ func (v view) text(d *doc) ([]byte, error) {
 }
 
 // walk visits the next n items of span, fewer if they fill a page, and narrows
-// span to the rest. It tells whether there may be any.
+// span to the rest. It reports whether there may be any.
 func walk(st *state, span *engine.Span, n int, visit func(key string, it item) (size int, err error)) (more bool, err error) {
 	left, size := n, 0
 	step := func(key string, it item) bool {

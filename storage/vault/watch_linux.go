@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcher reads the events of the file system straight from inotify, because a
-// query must know that it has seen all events of changes made before it: the
-// kernel queues an event before the call that caused it returns, so that a
-// read that finds the queue empty has seen everything.
+// watcher reads file system events directly from inotify, because a query must
+// know that it has seen the events of all earlier changes: the kernel queues an
+// event before the call that caused it returns, so a read that finds the queue
+// empty has seen everything.
 type watcher struct {
 	root string
 	fd   int
 	f    *os.File // of fd, for waiting
 	buf  []byte
 
-	mu   sync.Mutex // Close closes while others read
+	mu   sync.Mutex // Close may be called while others read
 	open bool
 
 	dirs map[int32]string
@@ -35,8 +35,8 @@ const (
 	logEvents  = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_ONLYDIR
 )
 
-// newWatcher watches the vault for directories; nil if the system does not let
-// it.
+// newWatcher watches the directories of the vault; it returns nil if the system
+// does not allow it.
 func newWatcher(root string) *watcher {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
@@ -68,11 +68,11 @@ func (w *watcher) watch(dir string, events uint32) error {
 	return nil
 }
 
-// add watches a directory of documents. A directory that is there again is
-// another one.
+// add watches a directory of documents. A directory that was recreated counts
+// as another one.
 func (w *watcher) add(dir string) error {
 	events := uint32(fileEvents)
-	if dir == rootFolder { // which is watched already, and may be reached by a link
+	if dir == rootFolder { // it is watched already, and may be reached through a link
 		dir, events = "", rootEvents|fileEvents&^(unix.IN_DONT_FOLLOW|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF)
 	}
 	err := w.watch(dir, events)
@@ -82,11 +82,11 @@ func (w *watcher) add(dir string) error {
 	return err
 }
 
-// addLog makes wait return for changes of records too.
+// addLog makes wait also return for changes of records.
 func (w *watcher) addLog() { _ = w.watch(dataDir, logEvents) }
 
-// drain reads all events that there are. gone says that the directory is. It
-// returns whether events were lost.
+// drain reads all pending events. gone means that the directory was removed. It
+// reports whether events were lost.
 func (w *watcher) drain(each func(dir, name string, gone bool)) (overflow bool) {
 	for {
 		w.mu.Lock()

@@ -2,8 +2,8 @@
 
 package vault
 
-// watcher is not to be had here: the events of other systems come late, or
-// take an open file for each file that is watched. Files are listed instead.
+// watcher is not available here: the events of other systems are late, or need
+// an open file for each watched file. Files are listed instead.
 type watcher struct{}
 
 func newWatcher(string) *watcher { return nil }

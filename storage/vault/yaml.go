@@ -9,10 +9,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// read reads front matter. It is read field by field, the lines of our own
-// format without a YAML parser, so that each field has its source; where that
-// does not work, because of anchors or a style that only a whole document
-// shows, as one YAML document.
+// read reads front matter. It reads each field separately, and the lines of our
+// own format without a YAML parser, so that each field keeps its source. If
+// that fails, because of anchors or a style that needs the whole document, it
+// reads a single YAML document.
 func (f *file) read(matter []byte) error {
 	if f.readFields(matter) {
 		return nil
@@ -21,11 +21,11 @@ func (f *file) read(matter []byte) error {
 	return f.readWhole(matter)
 }
 
-// readFields parts the front matter where a line begins a field, and reads
-// each part.
+// readFields splits the front matter where lines begin fields, and reads each
+// part.
 func (f *file) readFields(matter []byte) bool {
-	from, begun := 0, false // of the part that is being collected
-	comments := -1          // where comments begin that belong to the next field
+	from, begun := 0, false // in the part being collected
+	comments := -1          // start of comments that belong to the next field
 	flush := func(end int) bool {
 		if !begun {
 			return true
@@ -100,7 +100,8 @@ func readPart(part []byte) (field, bool) {
 	return fields[0], true
 }
 
-// readLine reads a field as encode writes it, and says false to anything else.
+// readLine reads a field as encode writes it, and returns false for anything
+// else.
 func readLine(line []byte) (name string, value []byte, ok bool) {
 	end := 0
 	if len(line) > 0 && line[0] == '"' {
@@ -205,7 +206,7 @@ func isJSON(in []byte) bool {
 	return storage.ValidateEntry("v/v", wrapped) == nil
 }
 
-// appendShort appends a value in canonical form, or as it is if it is no JSON.
+// appendShort appends a value in canonical form, or as it is if it is not JSON.
 func appendShort(out, in []byte) []byte {
 	if short, err := storage.Canonical(in); err == nil {
 		return append(out, short...)
@@ -267,7 +268,7 @@ func nameOf(n *yaml.Node) (string, error) {
 	return n.Value, nil
 }
 
-// converter makes JSON of YAML. left bounds what aliases may blow up to.
+// converter converts YAML to JSON. left bounds the expansion of aliases.
 type converter struct{ left int }
 
 func (c *converter) value(out []byte, n *yaml.Node, depth int) ([]byte, error) {
@@ -317,8 +318,8 @@ func (c *converter) value(out []byte, n *yaml.Node, depth int) ([]byte, error) {
 	return nil, noDocument("the front matter has something that is no value")
 }
 
-// scalar appends what the author of a scalar meant: what JSON has no number
-// for, as a leading zero, infinity or a date, stays the text that was written.
+// scalar appends what the author of a scalar meant: what is not a JSON number,
+// such as a leading zero, infinity or a date, stays the text that was written.
 func scalar(out []byte, n *yaml.Node) ([]byte, error) {
 	if !utf8.ValidString(n.Value) {
 		return nil, noDocument("the front matter is not UTF-8")
@@ -342,7 +343,7 @@ func scalar(out []byte, n *yaml.Node) ([]byte, error) {
 	return nil, noDocument("the front matter has a YAML tag that is not known")
 }
 
-// plainNumber writes a number that YAML spells in another way than JSON.
+// plainNumber writes a number that YAML spells differently from JSON.
 func plainNumber(n *yaml.Node) (string, bool) {
 	text := strings.TrimPrefix(n.Value, "+")
 	negative := strings.HasPrefix(text, "-")
