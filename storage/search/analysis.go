@@ -8,7 +8,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/kljensen/snowball/english"
 	"github.com/kljensen/snowball/french"
 	"github.com/kljensen/snowball/hungarian"
 	"github.com/kljensen/snowball/norwegian"
@@ -20,7 +19,7 @@ import (
 // The stemmers are github.com/kljensen/snowball: of the two libraries in use
 // it is the one that is kept up (2024; blevesearch/snowballstem stands still
 // since 2020), each language is a small package, and it is written by hand
-// rather than translated from Snowball.
+// rather than translated from Snowball. Of English, most words are stemmed here.
 
 // analysis turns text into terms. It is safe for concurrent use.
 type analysis struct {
@@ -31,10 +30,10 @@ type analysis struct {
 	base     map[string]string      // irregular forms
 
 	mu    sync.Mutex
-	stems map[string]string // of words met lately: a stem takes a microsecond, half of an append
+	stems map[string]string // of words met lately: a stem of a library takes a microsecond, half of an append
 }
 
-const maxStems = 1 << 13
+const maxStems = 1 << 11
 
 // analysisOf returns the analysis of a language, "" for English.
 func analysisOf(language string) (*analysis, error) {
@@ -42,7 +41,7 @@ func analysisOf(language string) (*analysis, error) {
 	a := &analysis{language: language, stop: never, ask: never}
 	switch language {
 	case "", "english":
-		a.language, a.stem, a.base = "english", english.Stem, irregular
+		a.language, a.stem, a.base = "english", func(word string, _ bool) string { return stemEnglish(word) }, irregular
 		a.stop = func(w string) bool { return stopWords[w] }
 		a.ask = func(w string) bool { return questionWords[w] }
 	case "none":
@@ -73,8 +72,9 @@ func (a *analysis) term(word string) string {
 		if len(a.stems) == maxStems || a.stems == nil {
 			a.stems = make(map[string]string)
 		}
+		word = strings.Clone(word)
 		s = a.rareTerm(word)
-		a.stems[strings.Clone(word)] = s
+		a.stems[word] = s
 	}
 	return s
 }

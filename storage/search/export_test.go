@@ -34,3 +34,6 @@ func (ix *Index) Held() int {
 	}
 	return n
 }
+
+// StemEnglish is the stemmer of English words.
+var StemEnglish = stemEnglish
