@@ -314,23 +314,29 @@ func (p *picture) ready() bool {
 	return !p.stale && p.gone <= 256+len(p.young)/2
 }
 
-// dated calls f with the day of each document.
-func (p *picture) dated(f func(n uint32, d date)) {
+// dated calls f with each run of documents of one day.
+func (p *picture) dated(f func(first, end int, d date)) {
 	const day = 24 * 60 * 60 * 1000
-	var last int64 = math.MinInt64
-	var d date
+	first, from, d := 0, int64(math.MinInt64), date(0) // of the run: from is when its day begins, if it has one
+	timed := false
 	for n, at := range p.times {
-		switch {
-		case p.flags[n]&flagTimed == 0:
-			f(uint32(n), 0)
+		is := p.flags[n]&flagTimed != 0
+		if n > 0 && is == timed && (!is || at >= from && at < from+day) {
 			continue
-		case last == math.MinInt64 || at < last || at >= last+day:
+		}
+		if n > first {
+			f(first, n, d)
+		}
+		first, timed, d = n, is, 0
+		if is {
 			d = dateOf(time.UnixMilli(at))
-			if last = at - at%day; at < last {
-				last -= day
+			if from = at - at%day; at < from {
+				from -= day
 			}
 		}
-		f(uint32(n), d)
+	}
+	if n := len(p.times); n > first {
+		f(first, n, d)
 	}
 }
 

@@ -148,10 +148,10 @@ func (ix *Index) score(s *scratch, ask *question) {
 	}
 	dated := make([]int, len(ask.dates))
 	if len(dated) > 0 {
-		p.dated(func(_ uint32, d date) {
+		p.dated(func(first, end int, d date) {
 			for i, w := range ask.dates {
 				if w.match(d) {
-					dated[i]++
+					dated[i] += end - first
 				}
 			}
 		})
@@ -169,43 +169,34 @@ func (ix *Index) score(s *scratch, ask *question) {
 	}
 	for i := range ask.lists {
 		list := &ask.lists[i]
-		gain := float32(ix.idf(list.n) * (rk.K1 + 1) / all)
+		g := gainsOf(float32(ix.idf(list.n)*(rk.K1+1)/all), &discount)
 		for _, part := range list.old {
-			s.addStretch(p, part, gain, &discount)
+			s.addStretch(p, part, g)
 		}
 		for _, o := range list.young {
-			n, count := o>>8, float32(o&0xff)
+			n, count := o>>8, o&0xff
 			if p.refs[n] == 0 {
 				continue
 			}
-			if s.words[n] == 0 {
-				s.touch(n)
-			}
-			s.words[n] += gain * count / (count + discount[p.lengths[n]])
-			s.count(p.sessions[n], o&0xff)
+			s.blocks[n/scoreBlock] = true
+			s.words[n] += g.of(count, p.lengths[n])
+			s.count(p.sessions[n], count)
 		}
-		ix.scoreSessions(s, gain)
+		ix.scoreSessions(s, g.gain)
 	}
 	for i, w := range ask.dates {
 		if dated[i] == 0 {
 			continue
 		}
-		if s.dates == nil {
-			s.dates = make([]float32, len(p.refs))
-		}
+		s.dates = s.datesOf(len(p.refs))
 		gain := float32(ix.idf(dated[i]) / all)
-		p.dated(func(n uint32, d date) {
+		p.dated(func(first, end int, d date) {
 			if w.match(d) {
-				s.dates[n] += gain
+				for n := range s.dates[first:end] {
+					s.dates[first+n] += gain
+				}
 			}
 		})
-	}
-	if s.dates != nil && s.scored == 0 {
-		for n, d := range s.dates {
-			if d > 0 {
-				s.touch(uint32(n))
-			}
-		}
 	}
 }
 
@@ -262,11 +253,8 @@ func (ix *Index) collect(l *reading, s *scratch, ask *question, q *Query, want i
 		}
 	}
 	near := rk.Previous > 0 || rk.Next > 0
-	look := func(least float32) {
-		for n := range s.touched.all {
-			if s.words[n] < least {
-				continue
-			}
+	look := func(numbers []uint32) {
+		for _, n := range numbers {
 			consider(n)
 			if near {
 				for _, m := range [...]int32{p.previous(n), p.next(n)} {
@@ -277,8 +265,12 @@ func (ix *Index) collect(l *reading, s *scratch, ask *question, q *Query, want i
 			}
 		}
 	}
-	if look(least); len(s.list) < want && least > 0 { // most of the best are excluded
-		look(0)
+	chosen := s.choose(least)
+	if len(chosen) == 0 {
+		chosen = s.chooseDated()
+	}
+	if look(chosen); len(s.list) < want && least > 0 { // most of the best are excluded
+		look(s.choose(0))
 	}
 	room := wide
 	for _, at := range s.best() {

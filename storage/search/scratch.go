@@ -4,16 +4,16 @@ import (
 	"cmp"
 	"encoding/binary"
 	"math"
-	"math/bits"
 	"slices"
 )
 
 // scratch is what a search works in. Between searches all scores are zero.
 type scratch struct {
 	words    []float32   // by number: the score of its words
-	touched  bitmap      // numbers that have one
-	scored   int         // how many these are
+	blocks   []bool      // by number / scoreBlock: one of them has such a score
+	chosen   []uint32    // see choose
 	dates    []float32   // by number; nil unless the query names a date
+	room     []float32   // for dates
 	sessions []float32   // by session
 	counts   []uint32    // by session: of the term at hand
 	visited  []uint32    // sessions that have a score
@@ -22,23 +22,15 @@ type scratch struct {
 	marks    bitmap      // numbers that were considered
 }
 
+// scoreBlock is how many documents are looked through, or passed by, together.
+const scoreBlock = 64
+
 // bitmap is a set of numbers.
 type bitmap []uint64
 
 func (b bitmap) has(n uint32) bool { return b[n/64]&(1<<(n%64)) != 0 }
 
 func (b bitmap) add(n uint32) { b[n/64] |= 1 << (n % 64) }
-
-// all yields the numbers, ascending.
-func (b bitmap) all(yield func(n uint32) bool) {
-	for i, word := range b {
-		for ; word != 0; word &= word - 1 {
-			if !yield(uint32(i*64 + bits.TrailingZeros64(word))) {
-				return
-			}
-		}
-	}
-}
 
 // candidate is a document that may be what is wanted.
 type candidate struct {
@@ -54,7 +46,7 @@ func (ix *Index) take() *scratch {
 	if n := len(ix.picture.refs); len(s.words) < n {
 		n = (n + n/16 + 1024) / 64 * 64
 		s.words = make([]float32, n)
-		s.touched, s.marks = make(bitmap, n/64), make(bitmap, n/64)
+		s.blocks, s.marks = make([]bool, n/scoreBlock), make(bitmap, n/64)
 	}
 	if n := len(ix.picture.session); len(s.sessions) < n {
 		s.sessions = make([]float32, n+n/4)
@@ -64,70 +56,106 @@ func (ix *Index) take() *scratch {
 }
 
 func (ix *Index) give(s *scratch) {
-	for n := range s.touched.all {
-		s.words[n] = 0
+	for i, scored := range s.blocks {
+		if scored {
+			clear(s.block(i))
+		}
 	}
 	for _, n := range s.visited {
 		s.sessions[n] = 0
 	}
-	clear(s.touched)
+	clear(s.blocks)
 	clear(s.marks)
-	s.scored, s.visited, s.list, s.dates = 0, s.visited[:0], s.list[:0], nil
+	clear(s.dates)
+	s.visited, s.list, s.dates = s.visited[:0], s.list[:0], nil
 	ix.scratch.Put(s)
+}
+
+// datesOf returns the scores of the dates of n documents.
+func (s *scratch) datesOf(n int) []float32 {
+	if len(s.room) < n {
+		s.room = make([]float32, len(s.words))
+	}
+	return s.room[:n]
+}
+
+// block returns the scores of a block.
+func (s *scratch) block(i int) []float32 { return s.words[i*scoreBlock:][:scoreBlock] }
+
+// gains is what documents gain by having a term.
+type gains struct {
+	gain     float32
+	discount *[256]float32 // of a document by its length
+	once     [256]float32  // by length: what one gains that has it once
+}
+
+func gainsOf(gain float32, discount *[256]float32) *gains {
+	g := &gains{gain: gain, discount: discount}
+	for i := range g.once {
+		g.once[i] = g.of(1, uint8(i))
+	}
+	return g
+}
+
+// of returns what a document of a length gains by having the term so often.
+func (g *gains) of(count uint32, length uint8) float32 {
+	f := float32(count)
+	return g.gain * f / (f + g.discount[length])
 }
 
 // addStretch adds what a term gives the documents of a sealed segment. Nearly all
 // time of a search of many documents is spent here: neighbours are of one session
-// mostly, and most have the term once.
-func (s *scratch) addStretch(p *picture, part stretch, gain float32, discount *[256]float32) {
-	docs := uint32(len(part.of.hashes))
-	refs := p.refs[part.of.base:][:docs]
-	lengths := p.lengths[part.of.base:][:docs]
-	sessions := p.sessions[part.of.base:][:docs]
-	words := s.words[part.of.base:][:docs]
+// mostly, and most have the term once, so that what comes most often is a byte for
+// the next document.
+func (s *scratch) addStretch(p *picture, part stretch, g *gains) {
+	base, docs := part.of.base, len(part.of.hashes)
+	refs := p.refs[base:][:docs]
+	lengths := p.lengths[base:][:docs]
+	sessions := p.sessions[base:][:docs]
+	words := s.words[base:][:docs]
 	session, times := uint32(math.MaxUint32), uint32(0)
-	doc := uint32(0)
-	for data := part.postings; len(data) > 0; {
-		gap, n := uint64(data[0]), 1
-		if gap >= 0x80 {
-			gap, n = binary.Uvarint(data)
-		}
-		count := uint64(1)
-		if gap&1 != 0 && n > 0 && n < len(data) {
-			if count = uint64(data[n]); count < 0x80 {
-				n++
-			} else {
-				var more int
-				if count, more = binary.Uvarint(data[n:]); more <= 0 {
-					return
+	doc := 0
+	data := part.postings
+	for at := 0; at < len(data); {
+		count := uint32(1)
+		if b := data[at]; b&0x81 == 0 {
+			at++
+			doc += int(b >> 1)
+		} else {
+			gap, n := binary.Uvarint(data[at:])
+			if n <= 0 {
+				break
+			}
+			at += n
+			doc += int(uint32(gap >> 1))
+			if gap&1 != 0 {
+				many, n := binary.Uvarint(data[at:])
+				if n <= 0 {
+					break
 				}
-				n += more
+				at += n
+				count = uint32(many)
 			}
 		}
-		if doc += uint32(gap >> 1); n <= 0 || doc >= docs {
+		if doc >= len(words) {
 			break
 		}
-		data = data[n:]
 		if refs[doc] == 0 {
 			continue
 		}
-		if words[doc] == 0 {
-			s.touch(part.of.base + doc)
+		s.blocks[(base+uint32(doc))/scoreBlock] = true
+		if count == 1 {
+			words[doc] += g.once[lengths[doc]]
+		} else {
+			words[doc] += g.of(count, lengths[doc])
 		}
-		f := float32(count)
-		words[doc] += gain * f / (f + discount[lengths[doc]])
 		if at := sessions[doc]; at != session {
 			s.count(session, times)
 			session, times = at, 0
 		}
-		times += uint32(count)
+		times += count
 	}
 	s.count(session, times)
-}
-
-func (s *scratch) touch(n uint32) {
-	s.touched.add(n)
-	s.scored++
 }
 
 // count adds to how often a session has the term at hand.
@@ -175,16 +203,51 @@ func (s *scratch) offer(l *reading, p *picture, c candidate, want int) {
 	s.list = slices.Insert(s.list, at, c)
 }
 
+// choose lists the documents whose words score so much, ascending.
+func (s *scratch) choose(least float32) []uint32 {
+	s.chosen = s.chosen[:0]
+	for i, scored := range s.blocks {
+		if !scored {
+			continue
+		}
+		for j, w := range s.block(i) {
+			if w >= least && w > 0 {
+				s.chosen = append(s.chosen, uint32(i*scoreBlock+j))
+			}
+		}
+	}
+	return s.chosen
+}
+
+// chooseDated lists the documents with a date that is asked for.
+func (s *scratch) chooseDated() []uint32 {
+	for n, d := range s.dates {
+		if d > 0 {
+			s.chosen = append(s.chosen, uint32(n))
+		}
+	}
+	return s.chosen
+}
+
 // least returns the score of words from which a document is looked at closely.
 func (s *scratch) least() float32 {
-	if s.scored <= 2*wide {
-		return 0
-	}
 	const bins = 512
 	const top = 3
 	var count [bins]int
-	for n := range s.touched.all {
-		count[min(int(s.words[n]*(bins/top)), bins-1)]++
+	scored := 0
+	for i, some := range s.blocks {
+		if !some {
+			continue
+		}
+		for _, w := range s.block(i) {
+			count[min(int(w*(bins/top)), bins-1)]++
+			if w > 0 {
+				scored++
+			}
+		}
+	}
+	if scored <= 2*wide {
+		return 0
 	}
 	sum := 0
 	for i := bins - 1; i >= 0; i-- {
