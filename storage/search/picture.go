@@ -224,6 +224,10 @@ func (p *picture) seal(l *reading, h *header) *part {
 	if kept := p.kept[s.key]; kept != nil {
 		s.blocks = kept.blocks
 	}
+	s.mask = newMask(len(s.hashes))
+	for _, h := range s.hashes {
+		s.mask.add(h)
+	}
 	p.grow(h.docs)
 	labels := make([]uint32, len(h.labels))
 	for i, text := range h.labels {

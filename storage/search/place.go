@@ -1,6 +1,7 @@
 package search
 
 import (
+	"math/bits"
 	"slices"
 	"sort"
 )
@@ -31,15 +32,13 @@ func (p *picture) dropTwins(l *reading, s *sealed) {
 	if len(p.sealed) == 0 {
 		return
 	}
-	mask := newMask(len(s.hashes))
 	of := make(map[uint32][]int, len(s.hashes))
 	for i, h := range s.hashes {
-		mask.add(h)
 		of[h] = append(of[h], i)
 	}
 	for _, o := range p.sealed {
 		for j, h := range o.hashes {
-			if !mask.has(h) || p.refs[o.base+uint32(j)] == 0 {
+			if !s.mask.has(h) || p.refs[o.base+uint32(j)] == 0 {
 				continue
 			}
 			for _, i := range of[h] {
@@ -52,23 +51,47 @@ func (p *picture) dropTwins(l *reading, s *sealed) {
 	}
 }
 
-// mask tells of most hashes that are not among some that they are not.
+// mask tells of nearly all hashes that are not among some that they are not.
 type mask struct {
-	bits []uint64
-	low  uint32
+	bits  []uint64
+	shift int // of 64 bits to those of a place
 }
+
+const maskProbes = 4
 
 func newMask(n int) mask {
 	size := 64
 	for size < 8*n {
 		size *= 2
 	}
-	return mask{make([]uint64, size/64), uint32(size - 1)}
+	return mask{make([]uint64, size/64), 64 - bits.TrailingZeros(uint(size))}
 }
 
-func (m mask) add(h uint32) { h &= m.low; m.bits[h/64] |= 1 << (h % 64) }
+// probe returns the place of a hash in a mask, and what has the next one.
+func (m mask) probe(h uint64) (at, next uint64) {
+	h *= 0x9e3779b97f4a7c15
+	return h >> m.shift, h
+}
 
-func (m mask) has(h uint32) bool { h &= m.low; return m.bits[h/64]&(1<<(h%64)) != 0 }
+func (m mask) add(h uint32) {
+	x := uint64(h) + 1
+	for range maskProbes {
+		var at uint64
+		at, x = m.probe(x)
+		m.bits[at/64] |= 1 << (at % 64)
+	}
+}
+
+func (m mask) has(h uint32) bool {
+	x := uint64(h) + 1
+	for range maskProbes {
+		var at uint64
+		if at, x = m.probe(x); m.bits[at/64]&(1<<(at%64)) == 0 {
+			return false
+		}
+	}
+	return true
+}
 
 // placed is a document of a sealed segment.
 type placed struct {
@@ -91,11 +114,16 @@ func (p *picture) inSealed(l *reading, docs []entry) map[string][]placed {
 func (p *picture) places(l *reading, ids []string) map[string][]placed {
 	var found map[string][]placed
 	mask := newMask(max(len(ids), 128))
-	for _, id := range ids {
-		mask.add(hashOf(id))
+	hashes := make([]uint32, len(ids))
+	for i, id := range ids {
+		hashes[i] = hashOf(id)
+		mask.add(hashes[i])
 	}
 	var wanted map[uint32][]string
 	for _, s := range p.sealed {
+		if !slices.ContainsFunc(hashes, s.mask.has) {
+			continue
+		}
 		for i, h := range s.hashes {
 			if !mask.has(h) {
 				continue

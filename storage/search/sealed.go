@@ -23,6 +23,7 @@ type sealed struct {
 	base   uint32 // number of its first document, which the others follow
 	bytes  int    // of its blocks
 	hashes []uint32
+	mask   mask     // of hashes
 	each   int      // IDs in a block
 	firsts []string // of each block of terms, the first one
 	filter []byte
