@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stratamem/strata/internal/levels"
 	"github.com/stratamem/strata/internal/pack"
@@ -53,6 +54,13 @@ type Index struct {
 	scratch sync.Pool // of *scratch
 
 	unpacked unpacked
+	made     atomic.Pointer[made] // by Append: what is in the store next, most likely
+}
+
+// made is a segment and the key that it is stored under, which has a digest of it.
+type made struct {
+	key string
+	of  *segment
 }
 
 // MismatchError says that an index was made with another language than it is
@@ -87,6 +95,10 @@ func New(opts *Options) (*Index, error) {
 }
 
 func (ix *Index) load(ctx context.Context, r storage.Reader, key string, value []byte) (*part, error) {
+	if m := ix.made.Load(); m != nil && m.key == key {
+		ix.made.Store(nil)
+		return ix.include(ctx, r, nil, m.of)
+	}
 	record, format, err := unpackSegment(value)
 	var s *segment
 	var h *header
@@ -108,6 +120,11 @@ func (ix *Index) load(ctx context.Context, r storage.Reader, key string, value [
 	if language != ix.analysis.language {
 		return nil, &MismatchError{Stored: language, Wanted: ix.analysis.language}
 	}
+	return ix.include(ctx, r, h, s)
+}
+
+// include adds a segment to the picture, a sealed one if there is a header.
+func (ix *Index) include(ctx context.Context, r storage.Reader, h *header, s *segment) (*part, error) {
 	p := ix.picture
 	if p.stale = p.stale || p.made && h != nil; p.stale {
 		return new(part), nil
@@ -252,7 +269,9 @@ func (ix *Index) put(r storage.Reader, ops []storage.Op, s *segment) []storage.O
 		a, b := s.halves()
 		return ix.put(r, ix.put(r, ops, a), b)
 	}
-	return append(ops, storage.Put(ix.set.Key(level, record), packed))
+	key := ix.set.Key(level, record)
+	ix.made.Store(&made{key, s})
+	return append(ops, storage.Put(key, packed))
 }
 
 // putSealed adds to ops those that store a segment with its postings in blocks.
