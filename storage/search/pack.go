@@ -61,18 +61,27 @@ type packer struct {
 
 type packedSession struct {
 	name string
-	docs []Doc
+	docs []packedDoc
+}
+
+type packedDoc struct {
+	Doc
+	line string
 }
 
 // add takes documents of one session, all or none.
 func (p *packer) add(docs ...Doc) bool {
-	docs = slices.DeleteFunc(slices.Clone(docs), func(d Doc) bool { return p.had[d.ID] })
+	list := make([]packedDoc, 0, len(docs))
 	cost := 0
 	var s *packedSession
 	for i := range docs {
 		d := &docs[i]
-		cost += p.count(docLine(d))
-		if i > 0 {
+		if p.had[d.ID] {
+			continue
+		}
+		line := docLine(d)
+		cost += p.count(line)
+		if list = append(list, packedDoc{*d, line}); len(list) > 1 {
 			continue
 		}
 		at := slices.IndexFunc(p.sessions, func(s *packedSession) bool { return s.name == d.Session && s.name != "" })
@@ -88,17 +97,17 @@ func (p *packer) add(docs ...Doc) bool {
 	if p.used+cost > p.budget {
 		return false
 	}
-	if len(docs) == 0 {
+	if len(list) == 0 {
 		return true
 	}
 	if len(s.docs) == 0 {
 		p.sessions = append(p.sessions, s)
 	}
 	p.used += cost
-	for _, d := range docs {
-		p.had[d.ID] = true
-		s.docs = append(s.docs, d)
+	for i := range list {
+		p.had[list[i].ID] = true
 	}
+	s.docs = append(s.docs, list...)
 	return true
 }
 
@@ -106,12 +115,12 @@ func (p *packer) write() Packed {
 	var b strings.Builder
 	out := Packed{Tokens: p.used}
 	for _, s := range p.sessions {
-		b.WriteString(headLine(&s.docs[0]))
-		slices.SortFunc(s.docs, func(a, b Doc) int {
+		b.WriteString(headLine(&s.docs[0].Doc))
+		slices.SortFunc(s.docs, func(a, b packedDoc) int {
 			return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID))
 		})
 		for i := range s.docs {
-			b.WriteString(docLine(&s.docs[i]))
+			b.WriteString(s.docs[i].line)
 			out.IDs = append(out.IDs, s.docs[i].ID)
 		}
 	}
@@ -127,10 +136,22 @@ func headLine(d *Doc) string {
 	return d.Time.UTC().Format("[Mon 2 January 2006]\n")
 }
 
+// docLine is the line of a document: its words, one space between them.
 func docLine(d *Doc) string {
-	text := strings.Join(strings.Fields(d.Text), " ")
+	var b strings.Builder
+	b.Grow(len(d.Speaker) + len(d.Text) + len(": \n"))
 	if d.Speaker != "" {
-		text = d.Speaker + ": " + text
+		b.WriteString(d.Speaker)
+		b.WriteString(": ")
 	}
-	return text + "\n"
+	first := true
+	for word := range strings.FieldsSeq(d.Text) {
+		if !first {
+			b.WriteByte(' ')
+		}
+		first = false
+		b.WriteString(word)
+	}
+	b.WriteByte('\n')
+	return b.String()
 }
