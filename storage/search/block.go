@@ -131,7 +131,8 @@ func (c *cursor) list() (n int, postings []byte) {
 func (c *cursor) term(term string) (n int, postings []byte) {
 	i := sort.Search(c.wholes(), func(i int) bool {
 		c.seek(i)
-		return !c.next() || string(c.text) > term
+		whole := c.whole()
+		return c.bad || string(whole) > term
 	})
 	if i == 0 || c.bad {
 		return 0, nil
@@ -146,6 +147,12 @@ func (c *cursor) term(term string) (n int, postings []byte) {
 		}
 	}
 	return 0, nil
+}
+
+// whole returns the text of the entry at hand, which is written whole.
+func (c *cursor) whole() []byte {
+	c.bad = c.bad || c.uvarint() != 0
+	return c.take(int(c.uvarint()))
 }
 
 // sum reads what belongs to an ID.
