@@ -13,39 +13,40 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Envelope is what stands under a layer's state key. Clears counts how often
-// the layer was cleared in this scope; its records live under a prefix with
-// that number, so that clearing them is one change of this value, however many
-// there are. The records of earlier numbers are purged afterwards.
+// Envelope is the value of a layer's state key. Clears counts how often the
+// layer was cleared in this scope; its records have a prefix with that number,
+// so that clearing any number of records changes only this value. The records
+// of earlier numbers are purged afterwards.
 //
-// A state of some length that is added to is kept as what was added: Base is the
-// digest of what it was, which stands beside it under the base key, and Added the
-// steps of an [addition.Addition], whose fresh bytes follow the envelope after a
-// newline. When they become many the state is made the base. So it is when something
-// of the base goes: what a state no longer says is not kept either.
+// A long state that grows is stored as an addition: Base is the digest of the
+// state before, which is stored under the base key, and Added has the steps of
+// an [addition.Addition], whose fresh bytes follow the envelope after a
+// newline. When these become many, the state becomes the base. The same happens
+// when the state loses part of the base: what a state no longer says must not
+// be kept.
 type Envelope struct {
 	V      int             `json:"v"`
-	Format int             `json:"format,omitempty"` // Spec.Format of who wrote the state
+	Format int             `json:"format,omitempty"` // Spec.Format of the layer that wrote the state
 	Clears int             `json:"clears,omitempty"`
 	State  json.RawMessage `json:"state,omitempty"` // absent: cleared, or only records were written
 	Base   string          `json:"base,omitempty"`
 	Added  []int           `json:"added,omitempty"`
 
-	base     []byte // what Base is the digest of
-	baseSize int    // bytes that are stored of it
-	fresh    []byte // of the addition, while State is not made
+	base     []byte // the bytes with the digest Base
+	baseSize int    // its stored size
+	fresh    []byte // of the addition, until State is built
 }
 
 const (
 	envelopeFormat = 2 // 1 has no Base
 
-	leastBased = 1 << 10 // bytes of a state that may have a base
+	leastBased = 1 << 10 // size of the smallest state with a base
 )
 
-// BaseKey returns the key of the base of the state that has a key.
+// BaseKey returns the key of the base of the state stored under key.
 func BaseKey(stateKey string) string { return strings.TrimSuffix(stateKey, "state") + "base" }
 
-// appendHead appends the envelope without what says the state.
+// appendHead appends the envelope without the state.
 func (e *Envelope) appendHead(b []byte, v int) []byte {
 	b = strconv.AppendInt(append(b, `{"v":`...), int64(v), 10)
 	if e.Format > 0 {
@@ -82,8 +83,8 @@ func (e *Envelope) based(a addition.Addition) []byte {
 	return append(append(b, "]}\n"...), a.Fresh...)
 }
 
-// Store returns what to store of an envelope that replaces another, and the op that
-// goes with it, if any. buffer is one to be used again.
+// Store returns how to store an envelope that replaces another, and the op that
+// goes with it, if any. buffer is reused.
 func (e *Envelope) Store(key string, was *Envelope, buffer *[]byte) (record []byte, ops []storage.Op) {
 	grows := false
 	if len(e.State) >= leastBased && was.State != nil && e.Clears == was.Clears {
@@ -96,10 +97,10 @@ func (e *Envelope) Store(key string, was *Envelope, buffer *[]byte) (record []by
 				return record, nil
 			}
 		} else {
-			grows = len(was.State) > len(was.base) // it did before, and now something went
+			grows = len(was.State) > len(was.base) // it grew before, and now lost something
 		}
 	}
-	if !grows { // a state that is replaced each time has no use for a base
+	if !grows { // a state that is always replaced needs no base
 		if was.Base != "" {
 			ops = append(ops, storage.Remove(BaseKey(key)))
 		}
@@ -117,9 +118,9 @@ func (e *Envelope) Store(key string, was *Envelope, buffer *[]byte) (record []by
 
 var errRebased = errors.New("the base is that of another state")
 
-// ReadEnvelope reads an envelope with its state. read returns what is stored of it:
-// nothing, or nil with an error or if that need not be read. A writer may put
-// another base in the place of the one that is wanted: then it reads both again.
+// ReadEnvelope reads an envelope with its state. read returns its stored bytes;
+// they are nil with an error, or if the envelope need not be read. If a writer
+// replaces the base meanwhile, ReadEnvelope reads both again.
 func ReadEnvelope(ctx context.Context, store storage.Adapter, key string, read func() ([]byte, error)) (*Envelope, error) {
 	var before []byte
 	for {
@@ -163,7 +164,7 @@ func decodeEnvelope(key string, stored []byte) (*Envelope, error) {
 	return e, nil
 }
 
-// loadState makes the state of a base and what was added.
+// loadState builds the state from a base and what was added.
 func (e *Envelope) loadState(ctx context.Context, store storage.Adapter, key string) error {
 	if e.Base == "" {
 		return nil

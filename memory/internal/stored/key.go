@@ -1,7 +1,7 @@
-// Package stored is the form in which threads, executions and the states of layers
-// stand in a store: keys, heads, envelopes, and how any record is decoded. It is
-// what package memory, which writes them, and package thread, which reads them,
-// have in common; the records themselves are types of package thread.
+// Package stored defines how threads, executions and the states of layers are
+// stored: keys, heads, envelopes, and the decoding of any record. It is what
+// package memory, which writes them, and package thread, which reads them, have
+// in common; the records themselves are types of package thread.
 package stored
 
 import (
@@ -10,24 +10,24 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// The keys of what stands in a store. Every text is escaped, so that none can
-// reach another's segment; numbers have twelve digits, so that byte order is
-// numeric order.
+// The keys in a store. Every text is escaped, so that none can reach into
+// another segment; numbers have twelve digits, so that byte order is numeric
+// order.
 //
-//	_threads/<thread>/head                    where the thread stands
-//	_threads/<thread>/epoch                   what its next projection goes on from
+//	_threads/<thread>/head                    the thread's last turn
+//	_threads/<thread>/epoch                   where its next projection continues
 //	_threads/<thread>/turns/<turn>            one turn
 //	_threads/<thread>/runs/<root>/<execution>/head, epoch, turns/<turn>
 //	                                          the same of a child; root is the turn of the
 //	                                          thread at which its topmost ancestor spawned
 //	_runs/<execution>                         an execution: where its turns are, how far it got
 //	_layers/<layer>/<kind>/<id>/state         a layer's state in one scope
-//	_layers/<layer>/<kind>/<id>/base          what it was, if it is kept as what was added to that
+//	_layers/<layer>/<kind>/<id>/base          its base, if it is stored as an addition
 //	_layers/<layer>/<kind>/<id>/r<clears>/…   its records there
 //
-// What stands before "turns/" is a lineage. A child's lineage lies below its
-// thread, beside the thread's turns, so that it goes when the thread forgets
-// the turn that it was part of.
+// What precedes "turns/" is a lineage. A child's lineage is below its thread,
+// next to the thread's turns, so that it is deleted when the thread forgets the
+// turn to which it belongs.
 const (
 	ThreadSpace = "_threads/"
 	RunSpace    = "_runs/"
@@ -42,16 +42,17 @@ func ChildLineage(thread string, root int, execution string) string {
 	return ChildrenPrefix(ThreadLineage(thread)) + Pad(root) + "/" + storage.EscapeSegment(execution) + "/"
 }
 
-// ChildrenPrefix returns what the keys of all children of a thread begin with.
+// ChildrenPrefix returns the prefix of the keys of all children of a thread.
 func ChildrenPrefix(lineage string) string { return lineage + "runs/" }
 
-// TurnsPrefix returns what the keys of a lineage's turns begin with.
+// TurnsPrefix returns the prefix of the keys of a lineage's turns.
 func TurnsPrefix(lineage string) string { return lineage + "turns/" }
 
 // TurnKey returns the key of a turn.
 func TurnKey(lineage string, turn int) string { return lineage + "turns/" + Pad(turn) }
 
-// EpochKey returns the key of what a lineage's next projection goes on from.
+// EpochKey returns the key of the state with which a lineage's next projection
+// continues.
 func EpochKey(lineage string) string { return lineage + "epoch" }
 
 // HeadKey returns the key of a lineage's [Head].
@@ -61,7 +62,7 @@ func HeadKey(lineage string) string { return lineage + "head" }
 func RunKey(execution string) string { return RunSpace + storage.EscapeSegment(execution) }
 
 // ScopeKey returns the prefix of a layer's data in the scope kind with an id.
-// The global scope has one id; its kind keeps it apart from all others.
+// The global scope has one id; its kind distinguishes it from all others.
 func ScopeKey(layer string, kind, id string) string {
 	return LayerSpace + layer + "/" + kind + "/" + storage.EscapeSegment(id) + "/"
 }
@@ -69,15 +70,15 @@ func ScopeKey(layer string, kind, id string) string {
 // StateKey returns the key of the [Envelope] in a layer's scope.
 func StateKey(scope string) string { return scope + "state" }
 
-// RecordsPrefix returns what the keys of a layer's records begin with in its scope,
-// when that was cleared so many times.
+// RecordsPrefix returns the prefix of the keys of a layer's records in a scope
+// that was cleared that many times.
 func RecordsPrefix(scope string, clears int) string {
 	return scope + "r" + strconv.Itoa(clears) + "/"
 }
 
 const padded = 12
 
-// Pad returns a number with so many digits that keys sort by it.
+// Pad returns a number with leading zeros, so that keys sort by it.
 func Pad(n int) string {
 	var digits [padded]byte
 	return string(appendPadded(digits[:0], n))

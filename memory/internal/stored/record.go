@@ -11,9 +11,9 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Format is the version of the records of threads. From 2 on, turns, epochs and
-// states may be packed, and from 3 on an epoch is a state of package projection;
-// only heads and epochs say so, and heads are what is read first.
+// Format is the version of the records of threads. Since 2, turns, epochs and
+// states may be packed; since 3, an epoch is a state of package projection.
+// Only heads and epochs carry the version, and heads are read first.
 const Format = 3
 
 // Decode reads the record that is stored under a key.
@@ -35,7 +35,7 @@ func Decode[T any](key string, data []byte) (*T, error) {
 	return &rec, nil
 }
 
-// FormatError is what package thread says of it.
+// FormatError is declared in package thread.
 type FormatError struct {
 	Key       string
 	Have      int
@@ -46,17 +46,17 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("read %q: format %d is newer than %d: use the version that wrote it", e.Key, e.Have, e.Supported)
 }
 
-// Head says where a lineage stands. Every turn writes it, checked against the
-// version before, so that turns follow one another.
+// Head is the position of a lineage. Every turn writes it, on condition that it
+// has not changed, so that turns follow one another.
 type Head struct {
 	V         int    `json:"v"`
-	Turn      int    `json:"turn"`            // the last
-	First     int    `json:"first"`           // the first that is kept
-	Execution string `json:"execution"`       // that wrote it
-	Whole     bool   `json:"whole,omitempty"` // the log of that execution is all turns
+	Turn      int    `json:"turn"`            // the last turn
+	First     int    `json:"first"`           // the first turn that is kept
+	Execution string `json:"execution"`       // the one that wrote it
+	Whole     bool   `json:"whole,omitempty"` // whether all turns are in the log of that execution
 }
 
-// Append appends the encoding of the head, of the newest format.
+// Append appends the encoding of the head in the newest format.
 func (h *Head) Append(b []byte) []byte {
 	b = append(b, `{"v":3`...)
 	b = appendjson.Int(b, "turn", h.Turn)
@@ -72,7 +72,7 @@ func Digest(encoded []byte) string {
 	return string(d[:])
 }
 
-// DigestHex is Digest for who wants no string.
+// DigestHex is Digest without allocating a string.
 func DigestHex(encoded []byte) (d [32]byte) {
 	sum := sha256.Sum256(encoded)
 	hex.Encode(d[:], sum[:16])

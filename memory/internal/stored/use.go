@@ -6,14 +6,14 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// The names of the hooks of which a turn's record says what they put into the prompt
-// and what they kept out of it.
+// The names of the hooks whose effect on the prompt a turn's record explains.
 const (
 	Append = "append"
 	Recall = "recall"
 )
 
-// UseOf returns what became of a layer in a view; nil if it recalled nothing.
+// UseOf returns what became of a layer's output in a view, or nil if it
+// recalled nothing.
 func UseOf(uses []projection.LayerUse, layer string) *projection.LayerUse {
 	for i := range uses {
 		if uses[i].Layer == layer {
@@ -23,9 +23,8 @@ func UseOf(uses []projection.LayerUse, layer string) *projection.LayerUse {
 	return nil
 }
 
-// InPrompt says what of a layer whose Recall failed is in the prompt all the same:
-// what it said before and stands in the stable prefix, or what was well of its
-// output.
+// InPrompt says what the prompt has of a layer whose Recall failed: earlier
+// output in the stable prefix, or the valid part of its output.
 func InPrompt(use *projection.LayerUse) string {
 	if use == nil || use.Items == 0 {
 		return ""
