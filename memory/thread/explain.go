@@ -15,7 +15,7 @@ import (
 )
 
 // Explanation says why each item of a recorded prompt was in it, and what was
-// not.
+// left out.
 type Explanation struct {
 	Execution string                 `json:"execution"`
 	Thread    string                 `json:"thread"`
@@ -23,7 +23,7 @@ type Explanation struct {
 	Time      time.Time              `json:"time"`
 	Tokens    int                    `json:"tokens"`
 	Cap       int                    `json:"cap"`
-	Stable    int                    `json:"stable"` // items from the start that the provider's cache can hold
+	Stable    int                    `json:"stable"` // number of items from the start that the provider's cache can hold
 	Opened    string                 `json:"opened,omitempty"`
 	Items     []Explained            `json:"items"`
 	LeftOut   []LeftOut              `json:"left_out,omitempty"`
@@ -33,23 +33,23 @@ type Explanation struct {
 	Notes     []string               `json:"notes,omitempty"`
 }
 
-// Explained is one item of a prompt with where it came from: an event of the
-// log, or a layer and what the layer made it from.
+// Explained is one item of a prompt with its origin: an event of the log, or a
+// layer and what the layer made it from.
 type Explained struct {
 	Band    projection.Band `json:"band"`
 	Item    projection.Item `json:"item"`
 	Tokens  int             `json:"tokens,omitempty"`
 	Key     string          `json:"key"`              // of the turn record that holds the item
-	Digest  string          `json:"digest,omitempty"` // of an item that is not in the log
+	Digest  string          `json:"digest,omitempty"` // if the item is not in the log
 	Layer   string          `json:"layer,omitempty"`
 	State   string          `json:"state,omitempty"` // key of the layer's state, if it has one
-	Event   *Event          `json:"event,omitempty"` // of an item of the log
+	Event   *Event          `json:"event,omitempty"` // if the item is in the log
 	Sources []Source        `json:"sources,omitempty"`
 }
 
 // Event is an item of a log.
 type Event struct {
-	Execution string    `json:"execution"` // that committed it
+	Execution string    `json:"execution"` // the one that committed it
 	Turn      int       `json:"turn"`
 	Item      int       `json:"item"` // index in the turn
 	ID        string    `json:"id,omitempty"`
@@ -64,17 +64,17 @@ type Source struct {
 	Event *Event `json:"event,omitempty"` // nil for a record
 }
 
-// LeftOut is what did not get into a prompt. Of a layer whose Recall failed, Reason
-// also says what it has in the prompt all the same.
+// LeftOut is what was left out of a prompt. If a layer's Recall failed, Reason
+// also says what the prompt still has of the layer.
 type LeftOut struct {
 	Layer  string `json:"layer,omitempty"` // empty: history
 	Items  int    `json:"items,omitempty"`
 	Reason string `json:"reason"`
 }
 
-// Explain says of every item of a recorded prompt which layer, stored record and
-// event it came from, and what was left out and why. The turn is numbered as
-// for [Replay].
+// Explain traces every item of a recorded prompt to a layer, stored record and
+// event, and says what was left out and why. The turn is numbered as in
+// [Replay].
 func Explain(ctx context.Context, store storage.Adapter, execution string, turn int) (*Explanation, error) {
 	a, err := openArchive(ctx, store, execution, turn)
 	if err != nil {
@@ -153,8 +153,8 @@ func (a *archive) stateOf(ctx context.Context, layer string) (string, error) {
 	return "", nil
 }
 
-// resolve finds what the items' sources refer to: records by their keys, events
-// by their ids, searching the log from its end and then other threads.
+// resolve finds what the items' sources refer to: records by key, and events by
+// id, first in the log from its end and then in other threads.
 func (a *archive) resolve(ctx context.Context, items []Explained) error {
 	wanted := make(unresolved)
 	for i := range items {
@@ -185,7 +185,7 @@ func (a *archive) resolve(ctx context.Context, items []Explained) error {
 	return a.resolveElsewhere(ctx, wanted)
 }
 
-// unresolved are the sources that refer to events, by the ids of the events.
+// unresolved returns the sources that refer to events, by event id.
 type unresolved map[string][]*Source
 
 func (u unresolved) found(e event) {
@@ -195,9 +195,9 @@ func (u unresolved) found(e event) {
 	delete(u, e.at.ID)
 }
 
-// resolveElsewhere looks for events in the other threads of the store, where
-// layers of a wider scope have them from. Those that are in none are no longer
-// kept.
+// resolveElsewhere looks for events in the other threads of the store, from
+// which layers of a wider scope may have them. An event in no thread is no
+// longer kept.
 func (a *archive) resolveElsewhere(ctx context.Context, wanted unresolved) error {
 	for info, err := range List(ctx, a.store) {
 		if err != nil {
@@ -240,7 +240,7 @@ func (a *archive) events(ctx context.Context) iter.Seq2[event, error] {
 	}
 }
 
-// leftOut says what did not get into the turn's view.
+// leftOut returns what was left out of the turn's view.
 func (t *Turn) leftOut() []LeftOut {
 	var out []LeftOut
 	for i := range t.Hooks {

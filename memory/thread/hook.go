@@ -9,8 +9,8 @@ type Status string
 const (
 	StatusOK      Status = "ok"
 	StatusError   Status = "error"   // it returned an error or panicked
-	StatusTimeout Status = "timeout" // its time was up
-	StatusSkipped Status = "skipped" // it was not called: the layer is disabled, or the phase was cancelled
+	StatusTimeout Status = "timeout" // it did not return in time
+	StatusSkipped Status = "skipped" // not called: the layer is disabled, or the phase was cancelled
 )
 
 // HookReport says how one hook call went.
@@ -19,8 +19,8 @@ type HookReport struct {
 	Hook   string        `json:"hook"`
 	Status Status        `json:"status"`
 	Took   time.Duration `json:"took"`            // nanoseconds in JSON
-	Items  int           `json:"items,omitempty"` // that it put out
-	Note   string        `json:"note,omitempty"`  // why a Recall gave nothing, or what a failure means
+	Items  int           `json:"items,omitempty"` // number of items in its output
+	Note   string        `json:"note,omitempty"`  // why a Recall returned nothing, or what a failure means
 	Error  string        `json:"error,omitempty"`
-	Err    error         `json:"-"` // the error itself, where the report was not read from a store
+	Err    error         `json:"-"` // the error itself, unless the report was read from a store
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Log is a log up to a turn: the turns of a lineage up to Base, those of an
-// execution after it, and before all of them the log that it began with.
+// Log is a log up to a turn: first the log that it began with, then the turns
+// of a lineage up to Base, then those of an execution.
 type Log struct {
 	Execution string `json:"execution"`
 	Lineage   string `json:"lineage"`
@@ -18,8 +18,8 @@ type Log struct {
 	Fork      *Log   `json:"fork,omitempty"`
 }
 
-// Of returns the part of the log that is an execution's, empty for the last one,
-// with what comes before it; nil if there is none.
+// Of returns the part of the log that belongs to an execution, with what comes
+// before it, or nil if there is none. An empty id means the last execution.
 func (l *Log) Of(execution string) *Log {
 	for l != nil && execution != "" && l.Execution != execution {
 		l = l.Fork
@@ -27,14 +27,14 @@ func (l *Log) Of(execution string) *Log {
 	return l
 }
 
-// Logged is a turn of a log, with the part of it that the turn is in.
+// Logged is a turn of a log, with the part of the log that it is in.
 type Logged struct {
 	*Turn
 	In *Log
 }
 
-// Backward yields the turns of the log that are kept, the newest first; none of a
-// nil Log. It holds nothing while the body runs.
+// Backward yields the turns of the log that are kept, newest first; a nil Log
+// has none. It holds no lock while the loop body runs.
 func (l *Log) Backward(ctx context.Context, store storage.Adapter) iter.Seq2[Logged, error] {
 	return func(yield func(Logged, error) bool) {
 		for in := l; in != nil; in = in.Fork {
@@ -56,7 +56,7 @@ func (l *Log) Backward(ctx context.Context, store storage.Adapter) iter.Seq2[Log
 	}
 }
 
-// sees reports whether a turn of its lineage is in this part of the log.
+// sees reports whether this part of the log includes a turn of its lineage.
 func (l *Log) sees(t *Turn) bool {
 	return t.Number <= l.Turn && (t.Number <= l.Base || t.Execution == l.Execution)
 }

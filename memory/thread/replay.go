@@ -10,11 +10,11 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Replay builds the view of a recorded turn again: the same items in the same
-// order, to the byte. Log indexes count from the first item of history, and there
-// is no epoch. The turn is numbered in its thread, or for a child among the
-// child's own. A turn, or one that it refers to, that is no longer kept is
-// [ErrPruned]; a turn in which nothing was projected has no view.
+// Replay rebuilds the view of a recorded turn: the same items in the same
+// order, to the byte. Log indexes count from the first item of history, and
+// there is no epoch. The turn is numbered within its thread, or within the
+// child's own turns. If the turn, or one that it refers to, is no longer kept,
+// the error is [ErrPruned]. A turn in which nothing was projected has no view.
 func Replay(ctx context.Context, store storage.Adapter, execution string, turn int) (*projection.View, error) {
 	a, err := openArchive(ctx, store, execution, turn)
 	if err != nil {
@@ -58,7 +58,7 @@ func Replay(ctx context.Context, store storage.Adapter, execution string, turn i
 	return v, nil
 }
 
-// archive reads what one turn refers to.
+// archive reads what a turn refers to.
 type archive struct {
 	store storage.Adapter
 	run   *Run
@@ -87,7 +87,7 @@ func openArchive(ctx context.Context, store storage.Adapter, execution string, t
 	return a, nil
 }
 
-// loadTurn returns a turn, nil if it is not kept.
+// loadTurn returns a turn, or nil if it is not kept.
 func (a *archive) loadTurn(ctx context.Context, lineage string, n int) (*Turn, error) {
 	key := stored.TurnKey(lineage, n)
 	if t, ok := a.turns[key]; ok {
@@ -122,7 +122,7 @@ func (a *archive) text(ctx context.Context, ref *ItemRef) (*projection.Item, err
 	return &it, nil
 }
 
-// event is an item of a log with its place.
+// event is an item of a log with its position.
 type event struct {
 	item *projection.Item
 	key  string // of the turn
@@ -130,7 +130,7 @@ type event struct {
 	size int
 }
 
-// eventOf returns the item of a turn with an index.
+// eventOf returns the item of a turn at an index.
 func eventOf(t *Turn, lineage string, i int) event {
 	it := &t.Items[i]
 	e := event{item: it, key: stored.TurnKey(lineage, t.Number), at: Event{Execution: t.Execution, Turn: t.Number, Item: i, ID: it.ID, Time: it.Time}}

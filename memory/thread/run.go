@@ -19,8 +19,8 @@ type Identity struct {
 	Team     string `json:"team,omitempty"`
 }
 
-// Usage counts tokens as the provider reported them. CacheRead is nil where it
-// said nothing, which is not the same as zero.
+// Usage counts tokens as the provider reported them. CacheRead is nil if it was
+// not reported, which differs from zero.
 type Usage struct {
 	Input      int  `json:"input,omitempty"`
 	Output     int  `json:"output,omitempty"`
@@ -28,8 +28,8 @@ type Usage struct {
 	CacheWrite *int `json:"cache_write,omitempty"`
 }
 
-// Plus returns the sum of two usages, which shares nothing with them; a figure that
-// only one of them has counts.
+// Plus returns the sum of two usages, which shares no memory with them. A
+// figure that only one of them has counts.
 func (u Usage) Plus(v Usage) Usage {
 	u.Input += v.Input
 	u.Output += v.Output
@@ -62,8 +62,8 @@ const (
 	Aborted Outcome = "aborted"
 )
 
-// Run is the record of an execution. It is written with its first turn;
-// when the execution ends, what only resuming needs goes.
+// Run is the record of an execution. It is written with the first turn; when
+// the execution ends, it loses what only resuming needs.
 type Run struct {
 	V         int       `json:"v"`
 	ID        string    `json:"execution"`
@@ -71,8 +71,8 @@ type Run struct {
 	Lineage   string    `json:"lineage"` // key prefix of its turns
 	Depth     int       `json:"depth,omitempty"`
 	Parent    string    `json:"parent,omitempty"`
-	Root      int       `json:"root,omitempty"` // of a child: the turn of the thread that its topmost ancestor spawned it at
-	Fork      *Log      `json:"fork,omitempty"` // the log that it began with, if that was its parent's
+	Root      int       `json:"root,omitempty"` // for a child: the thread's turn at which its topmost ancestor spawned
+	Fork      *Log      `json:"fork,omitempty"` // the log that it began with, if that came from its parent
 	Began     time.Time `json:"began,omitzero"`
 	Ended     time.Time `json:"ended,omitzero"`
 	Outcome   Outcome   `json:"outcome,omitempty"` // empty while it runs
@@ -80,7 +80,7 @@ type Run struct {
 	FirstTurn int       `json:"first,omitempty"`
 	LastTurn  int       `json:"last,omitempty"`
 	Step      int       `json:"step,omitempty"`
-	Resumed   string    `json:"resumed,omitempty"` // of the Resume that wrote it; empty: it ran where it began
+	Resumed   string    `json:"resumed,omitempty"` // identifies the Resume that wrote it; empty: it ran where it began
 	Usage     Usage     `json:"usage,omitzero"`
 	Cost      float64   `json:"cost,omitempty"`
 	Model     string    `json:"model,omitempty"`
@@ -107,7 +107,7 @@ func Runs(ctx context.Context, store storage.Adapter) iter.Seq2[*Run, error] {
 	}
 }
 
-// FindRun returns the record of an execution; without one the error is
+// FindRun returns the record of an execution. If there is none, the error is
 // [ErrUnknownExecution].
 func FindRun(ctx context.Context, store storage.Adapter, execution string) (*Run, error) {
 	key := stored.RunKey(execution)

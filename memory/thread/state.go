@@ -22,9 +22,9 @@ const (
 	ScopeExecution Scope = "execution" // one execution only
 )
 
-// Of returns the kind and the id of the scope that a layer's data has for an
-// execution, as in [State]. Without a resource, a layer of resource scope keeps to
-// the thread.
+// Of returns the kind and id of the scope in which an execution finds a layer's
+// data, as in [State]. Without a resource, a layer of resource scope uses the
+// thread.
 func (s Scope) Of(who Identity, execution string) (kind Scope, id string) {
 	switch {
 	case s == ScopeGlobal:
@@ -37,7 +37,7 @@ func (s Scope) Of(who Identity, execution string) (kind Scope, id string) {
 	return ScopeThread, who.Thread
 }
 
-// State is what is stored of a layer in one scope.
+// State is a layer's stored state in one scope.
 type State struct {
 	Layer  string          `json:"layer"`
 	Kind   Scope           `json:"kind"` // thread also for a resource scope without a resource
@@ -49,8 +49,8 @@ type State struct {
 	State  json.RawMessage `json:"state,omitempty"`  // nil: cleared, or never written
 }
 
-// States yields the stored states of layers, of all if layer is empty, in the
-// byte order of their keys.
+// States yields the stored states of a layer, or of all layers if layer is
+// empty, in the byte order of their keys.
 func States(ctx context.Context, store storage.Adapter, layer string) iter.Seq2[State, error] {
 	prefix := stored.LayerSpace
 	if layer != "" {

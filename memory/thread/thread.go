@@ -1,11 +1,11 @@
-// Package thread reads the threads that package memory stores: which there are, the
-// executions and turns of each, the states of the layers, what a model was shown and
-// why. It writes nothing, needs no layer and no policy, and may read a store that is
-// being written to.
+// Package thread reads the threads that package memory stores: which threads
+// exist, their executions and turns, the states of the layers, and what a model
+// was shown and why. It writes nothing, needs neither layers nor a policy, and
+// may read a store that is being written.
 //
-// The one decision: a turn's record refers to what earlier ones hold, so that its
-// size does not depend on the length of the thread. [Replay] puts a prompt together
-// again, and [Explain] says where each item of it is from.
+// The one decision: a turn's record refers to what earlier ones hold, so that
+// its size does not depend on the length of the thread. [Replay] rebuilds a
+// prompt, and [Explain] says where each of its items comes from.
 package thread
 
 import (
@@ -18,12 +18,12 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Info says where a thread stands.
+// Info describes a thread.
 type Info struct {
 	Thread    string `json:"thread"`
 	Turns     int    `json:"turns"`     // number of the last turn; 0 if only children have committed yet
-	First     int    `json:"first"`     // number of the first turn that is kept
-	Execution string `json:"execution"` // that committed the last turn
+	First     int    `json:"first"`     // number of the first turn kept
+	Execution string `json:"execution"` // the one that committed the last turn
 }
 
 // List yields the threads of a store, in the byte order of their keys,
@@ -60,7 +60,7 @@ func readInfo(ctx context.Context, store storage.Adapter, segment string) (Info,
 	}
 	key := stored.HeadKey(stored.ThreadLineage(thread))
 	data, _, err := store.Get(ctx, key)
-	if errors.Is(err, storage.ErrNotFound) { // a child has committed, and its parent not yet
+	if errors.Is(err, storage.ErrNotFound) { // a child has committed, but its parent has not
 		return Info{Thread: thread, First: 1}, nil
 	}
 	if err != nil {
@@ -75,14 +75,14 @@ func readInfo(ctx context.Context, store storage.Adapter, segment string) (Info,
 
 // The errors that callers branch on.
 var (
-	// ErrUnknownExecution says that the store holds nothing of an execution:
-	// it never committed, or was pruned.
+	// ErrUnknownExecution means that the store has nothing of an execution: it
+	// never committed, or was pruned.
 	ErrUnknownExecution = errors.New("unknown execution")
-	// ErrPruned says that a turn, or one that it refers to, is no longer kept.
+	// ErrPruned means that a turn, or one that it refers to, is no longer kept.
 	ErrPruned = errors.New("turn is no longer kept")
 )
 
-// FormatError says that a record was written by a newer version of the layer or
-// of package memory. It is left as it is. Its fields are the record's Key, and as
-// ints the format that it has (Have) and the newest known one (Supported).
+// FormatError means that a record was written by a newer version of the layer
+// or of package memory. The record is left unchanged. Key is that of the
+// record, Have its format, and Supported the newest known format.
 type FormatError = stored.FormatError

@@ -10,27 +10,27 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Turn is the record of one turn: one Commit. The items that it shows are here
-// if they were new in it, and otherwise where the references say, so that its
-// size does not depend on how long the thread is. [Replay] puts them together.
+// Turn is the record of one turn: one Commit. It contains the items that were
+// new in it and refers to all others, so that its size does not depend on the
+// length of the thread. [Replay] puts them together.
 type Turn struct {
 	V         int                        `json:"v"`
-	Number    int                        `json:"turn"` // in its lineage, from 1
+	Number    int                        `json:"turn"` // within its lineage, from 1
 	Execution string                     `json:"execution"`
 	Base      int                        `json:"base,omitempty"` // the lineage's last turn when the execution began
-	Step      int                        `json:"step"`           // turns of the execution, this one included
+	Step      int                        `json:"step"`           // number of the execution's turns, including this one
 	Time      time.Time                  `json:"time,omitzero"`
 	Tokenizer string                     `json:"tokenizer,omitempty"`
-	Before    int                        `json:"before,omitempty"` // items in the execution's log before this turn's
+	Before    int                        `json:"before,omitempty"` // number of items in the execution's log before this turn
 	Items     []projection.Item          `json:"items,omitempty"`  // new in the log: from outside first, then the response
-	Given     int                        `json:"given,omitempty"`  // of Items, the first ones, which a child was given uncommitted: they are its parent's
+	Given     int                        `json:"given,omitempty"`  // number of the first Items that a child was given before its parent committed them
 	Sizes     []int                      `json:"sizes,omitempty"`  // of Items, in tokens
 	View      *View                      `json:"view,omitempty"`   // nil if nothing was projected
 	Layers    []projection.LayerUse      `json:"layers,omitempty"`
 	History   *projection.HistoryUse     `json:"history,omitempty"`
 	Opened    string                     `json:"opened,omitempty"` // why the view opened an epoch
 	Notes     []string                   `json:"notes,omitempty"`
-	Hooks     []HookReport               `json:"hooks,omitempty"` // those that failed, were skipped, or had something to note
+	Hooks     []HookReport               `json:"hooks,omitempty"` // those that failed, were skipped, or have a note
 	Usage     *Usage                     `json:"usage,omitempty"`
 	Cost      float64                    `json:"cost,omitempty"`
 	Model     string                     `json:"model,omitempty"`
@@ -51,13 +51,13 @@ type View struct {
 type Band struct {
 	Band  projection.Band `json:"band"`
 	Log   *Position       `json:"log,omitempty"`
-	Count int             `json:"count,omitempty"` // items of the log from there
+	Count int             `json:"count,omitempty"` // number of log items from there
 	Items []ItemRef       `json:"items,omitempty"`
 }
 
-// Position is a place in a log: an item of a turn.
+// Position is the place of an item in a log.
 type Position struct {
-	Execution string `json:"in,omitempty"` // whose log it is; empty: of the execution itself
+	Execution string `json:"in,omitempty"` // whose log it is; empty: the execution itself
 	Turn      int    `json:"t"`
 	Item      int    `json:"i,omitempty"` // index in Turn.Items
 }
@@ -71,9 +71,8 @@ type ItemRef struct {
 	Tokens int    `json:"n,omitempty"`
 }
 
-// Turns yields the turns of a thread that are kept, from the one after a number
-// on, in order, of whatever execution. Those of children are yielded by
-// [RunTurns].
+// Turns yields in order the turns of a thread that are kept, of any execution,
+// beginning after a turn number. [RunTurns] yields those of children.
 func Turns(ctx context.Context, store storage.Adapter, thread string, after int) iter.Seq2[*Turn, error] {
 	return turnsAfter(ctx, store, stored.ThreadLineage(thread), after)
 }
