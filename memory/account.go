@@ -7,14 +7,14 @@ import (
 	"github.com/stratamem/strata/memory/thread"
 )
 
-// account is what an execution has come to. It may be read and changed at any
-// time: each function locks it.
+// account adds up an execution. It may be read and changed at any time: each
+// method locks it.
 type account struct {
 	mu sync.Mutex
 	totals
 }
 
-// totals are what an account says at a moment.
+// totals are what an account says at one moment.
 type totals struct {
 	usage   Usage
 	cost    float64
@@ -22,14 +22,14 @@ type totals struct {
 	step    int         // turns committed
 	from    int         // the first of them
 	latest  int         // the last of them
-	older   *thread.Log // the part of its log that comes before what the run holds; nil: none
-	over    bool        // has ended, or is ending
-	outcome Outcome     // once it is ending
+	older   *thread.Log // the part of its log before what the run holds; nil: none
+	over    bool        // whether it has ended, or is ending
+	outcome Outcome     // once ending
 	ended   time.Time
-	sealed  bool // its end is durable, or it was discarded
+	sealed  bool // whether its end is durable, or it was discarded
 }
 
-// resume goes on from what is stored of an execution.
+// resume continues from what is stored of an execution.
 func (a *account) resume(x *thread.Run) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,7 +47,7 @@ func (a *account) now() totals {
 	return a.totals
 }
 
-// answered adds what a response used.
+// answered adds the usage of a response.
 func (a *account) answered(u Usage, cost float64, model string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,7 +56,7 @@ func (a *account) answered(u Usage, cost float64, model string) {
 	a.model = model
 }
 
-// returned adds what a child used.
+// returned adds the usage of a child.
 func (a *account) returned(u Usage, cost float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,7 +64,7 @@ func (a *account) returned(u Usage, cost float64) {
 	a.cost += cost
 }
 
-// committed counts a turn that is written.
+// committed counts a turn that was written.
 func (a *account) committed(turn int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -75,21 +75,21 @@ func (a *account) committed(turn int) {
 	}
 }
 
-// reach takes note of what part of the log the run does not hold.
+// reach records which part of the log the run does not hold.
 func (a *account) reach(older *thread.Log) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.older = older
 }
 
-// halt lets nothing new begin.
+// halt prevents anything new from beginning.
 func (a *account) halt() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.over = true
 }
 
-// conclude sets the outcome, unless it is known, and returns it.
+// conclude sets the outcome unless there is one, and returns it.
 func (a *account) conclude(outcome Outcome, at time.Time) Outcome {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -99,7 +99,7 @@ func (a *account) conclude(outcome Outcome, at time.Time) Outcome {
 	return a.outcome
 }
 
-// seal reports whether nothing is left to be written.
+// seal sets whether nothing is left to be written.
 func (a *account) seal(sealed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

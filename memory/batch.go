@@ -10,30 +10,29 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// batch is what one Commit, End or Return makes durable: what a run has changed,
-// and with it, when it returns, what its parent has. It is built anew for each
-// try.
+// batch is what one Commit, End or Return makes durable: the changes of a run
+// and, when it returns, of its parent. It is built anew for each try.
 type batch struct {
 	m      *Memory
 	runs   []*Run // the run, and its parent when it returns
 	both   [2]*Run
-	turn   bool // the run's turn at work is written
-	ends   bool // the run ends
+	turn   bool // whether it writes the run's current turn
+	ends   bool // whether the run ends
 	drafts []*draft
 	ops    []storage.Op
 	size   int
 	turned *turned // nil without turn
-	mark   []byte  // the record of the run; nil if making the batch twice is the same as once
+	mark   []byte  // the record of the run; nil if applying the batch twice is the same as once
 
-	conflict bool // was the last answer
+	conflict bool // whether the last try met one
 	fate     fate
-	deciding token // while fate is looked up; nil before that is needed
+	deciding token // held while looking up fate; nil until needed
 }
 
 // turned is the turn that a batch writes.
 type turned struct {
 	number int
-	first  int  // turn kept from then on
+	first  int  // first turn that is kept
 	head   kept // of the lineage
 }
 
@@ -50,8 +49,9 @@ func newBatch(m *Memory, run, parent *Run) *batch {
 }
 
 // newDrafts gathers the pending changes by state key. Where a child and its
-// parent share one, the child's changes come first. Of a parent they are those of
-// returns alone: what its turn at work has changed comes with the turn.
+// parent share a key, the child's changes come first. A parent's changes are
+// only those made by returns: what its current turn changed is written with
+// that turn.
 func newDrafts(runs []*Run) []*draft {
 	drafts := make([]*draft, 0, len(runs[0].cells))
 	add := func(parts []part) {
@@ -82,7 +82,7 @@ func newDrafts(runs []*Run) []*draft {
 	return drafts
 }
 
-// keys returns the keys that the batch changes and that others may contest,
+// keys returns the keys that the batch changes and that others may change too,
 // sorted.
 func (b *batch) keys() []string {
 	r := b.runs[0]
@@ -98,10 +98,11 @@ func (b *batch) keys() []string {
 	return keys
 }
 
-// leaves reports whether a layer's data goes when the run ends.
+// leaves reports whether a layer's data is deleted when the run ends.
 func (r *Run) leaves(c *cell) bool { return r.account.now().outcome != "" && c.kind == ScopeExecution }
 
-// build makes the ops of one try. again says that the one before met a conflict.
+// build returns the ops of one try. again says that the previous try met a
+// conflict.
 func (b *batch) build(ctx context.Context, again bool) error {
 	for {
 		b.ops, b.size, b.turned, b.mark = b.ops[:0], 0, nil, nil
@@ -116,7 +117,7 @@ func (b *batch) build(ctx context.Context, again bool) error {
 			return err
 		}
 		if dropped {
-			continue // the report has changed, and the turn's record with it
+			continue // the report has changed, and so has the turn's record
 		}
 		changed := len(b.ops) > fixed
 		if b.turn {
@@ -137,8 +138,8 @@ func (b *batch) add(op storage.Op) {
 	b.size += len(op.Key) + len(op.Value)
 }
 
-// addDrafts adds what layers changed, as far as there is room. It says whether
-// changes had to be dropped.
+// addDrafts adds the layers' changes, as far as there is room, and reports
+// whether changes had to be dropped.
 func (b *batch) addDrafts(ctx context.Context, again bool) (dropped bool, err error) {
 	kept := b.drafts[:0]
 	for _, d := range b.drafts {
@@ -170,17 +171,17 @@ type detail uint8
 const (
 	whole    detail = iota
 	unviewed        // without what was projected
-	bare            // without how the turn went either: its items, and what they cost
+	bare            // also without how the turn went: only its items and their cost
 )
 
-// addTurn adds the record of the turn at work, and that of its epoch.
+// addTurn adds the records of the current turn and of its epoch.
 func (b *batch) addTurn(ctx context.Context, again bool) error {
 	r := b.runs[0]
 	if err := r.lineage.refresh(ctx, again); err != nil {
 		return err
 	}
 	n := r.lineage.next()
-	var turn, epoch []byte // as they are stored
+	var turn, epoch []byte // as stored
 	for d := whole; ; d++ {
 		r.texts.startMarking()
 		shown := 0
@@ -202,7 +203,7 @@ func (b *batch) addTurn(ctx context.Context, again bool) error {
 	return nil
 }
 
-// addHead adds the deletion of what is old, as far as what the layers changed leaves
+// addHead adds the deletion of old turns, as far as the layers' changes leave
 // room, and the lineage's head, which says what is kept.
 func (b *batch) addHead(ctx context.Context) error {
 	r := b.runs[0]
@@ -221,10 +222,10 @@ func (b *batch) addHead(ctx context.Context) error {
 	return nil
 }
 
-// addRun adds the record of the execution as the batch leaves it, by which the
-// batch is known. One that leaves nothing to explain has none when it has ended;
-// if layers changed with its end it is written all the same, and removed once
-// the end is known to be durable.
+// addRun adds the record of the execution as of this batch, by which the batch
+// is recognized. An execution that leaves nothing to explain has no record once
+// it has ended; if layers changed with its end, a record is written all the
+// same and removed once the end is known to be durable.
 func (b *batch) addRun(layersChanged bool) {
 	r := b.runs[0]
 	x := r.record()
@@ -257,7 +258,7 @@ func (b *batch) addRun(layersChanged bool) {
 	}
 }
 
-// addParent adds the record of the parent, with the child's usage in it.
+// addParent adds the record of the parent, including the child's usage.
 func (b *batch) addParent() {
 	p := b.runs[1]
 	x := p.record()
@@ -265,7 +266,7 @@ func (b *batch) addParent() {
 	b.add(storage.Put(p.runKey, p.writer.runBytes))
 }
 
-// apply makes the batch.
+// apply applies the batch.
 func (b *batch) apply(ctx context.Context) error {
 	ctx, span := b.m.tracing.operation(ctx, "upsert_memory", b.runs[0].lineage.prefix, "")
 	var err error
@@ -277,7 +278,7 @@ func (b *batch) apply(ctx context.Context) error {
 	return err
 }
 
-// move takes note that the batch may have changed the keys that it holds.
+// move records that the batch may have changed the keys that it holds.
 func (b *batch) move() {
 	if b.turned != nil {
 		b.runs[0].lineage.moved.Add(1)
@@ -289,8 +290,8 @@ func (b *batch) move() {
 	}
 }
 
-// settle takes note, for one of its runs, that the batch was applied. The log of
-// the run follows with [Run.advance], in an operation of its own.
+// settle updates one of the runs after the batch was applied. Its log follows
+// with [Run.advance], in a separate operation.
 func (b *batch) settle(r *Run) {
 	if r == b.runs[0] {
 		b.settleTurn(r)
@@ -306,7 +307,7 @@ func (b *batch) settle(r *Run) {
 	}
 }
 
-// settleTurn is settle for what the batch says of its own run.
+// settleTurn is settle for the batch's own run.
 func (b *batch) settleTurn(r *Run) {
 	r.writer.recorded = b.mark != nil
 	r.account.seal(b.ends)
@@ -326,7 +327,7 @@ func (b *batch) purge(ctx context.Context) {
 	}
 }
 
-// advance makes the turn at work a committed one, if it is known to be.
+// advance turns the current turn into a committed one, if it is known to be.
 func (r *Run) advance() {
 	w := r.writer.landed
 	if w == nil {

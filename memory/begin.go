@@ -11,9 +11,9 @@ import (
 
 // Begin begins an execution: it reads the tail of the thread's log that the
 // policy can use, and the states of the layers, and runs their Init hooks. If
-// one of them fails, what was initialised is disposed in reverse, and the error
-// is a [*HookError]. Nothing is written. The caller ends the run with
-// [Run.End], or [Run.Discard] to write nothing either.
+// one fails, the layers initialised so far are disposed in reverse order, and
+// the error is a [*HookError]. Nothing is written. The caller must end the run
+// with [Run.End], or with [Run.Discard] to write nothing either.
 func (m *Memory) Begin(ctx context.Context, who Identity) (*Run, error) {
 	if err := validateIdentity(&who, m.bounds.id); err != nil {
 		return nil, err
@@ -31,10 +31,10 @@ func (m *Memory) Begin(ctx context.Context, who Identity) (*Run, error) {
 }
 
 // Resume continues an execution after its last Commit, in this process or
-// another: with its log, the states of its layers, and its step. Init runs, and
-// finds the states. An execution that never committed is
-// [ErrUnknownExecution], one that has ended [ErrEnded]. That the execution runs
-// nowhere else is for the caller to know.
+// another, with its log, the states of its layers, and its step. Init runs and
+// receives the states. The error is [ErrUnknownExecution] if the execution
+// never committed, and [ErrEnded] if it has ended. The caller must make sure
+// that the execution runs nowhere else.
 func (m *Memory) Resume(ctx context.Context, executionID string) (*Run, error) {
 	x, err := thread.FindRun(ctx, m.store, executionID)
 	if err != nil {
@@ -71,7 +71,7 @@ func (r *Run) wake(ctx context.Context, phase string) (err error) {
 }
 
 // initialise loads the states and runs the Init hooks, in the order given.
-// crossed holds what a parent's layers sent along.
+// crossed has what came from a parent's layers.
 func (r *Run) initialise(ctx context.Context, traced bool, crossed map[int]spawned) error {
 	for i, c := range r.cells {
 		if c.absent != "" {
@@ -140,14 +140,14 @@ func (r *Run) allocate() {
 			})
 		}
 	}
-	// It cannot fail: New has found that the exact budgets of all layers fit.
+	// This cannot fail: New has checked that the exact budgets of all layers fit.
 	a, _ := r.m.frame.Allocate(budgets)
 	for i := range r.contribs {
 		r.contribs[i].Budget = a.Layers[i]
 	}
 }
 
-// record returns what the store holds of the execution while it runs.
+// record returns the stored record of a running execution.
 func (r *Run) record() thread.Run {
 	now := r.account.now()
 	return thread.Run{

@@ -7,45 +7,46 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// bounds are what keeps a turn in one batch that the store takes. What is larger is
-// refused when it comes in, where it can still be said what to do, so that a Commit
-// finds nothing that does not fit. Bytes are those of encodings.
+// bounds keep a turn within one batch that the store accepts. Anything larger
+// is refused when it comes in, where the caller can still do something about
+// it, so that everything fits by the time of Commit. Bytes are those of
+// encodings.
 type bounds struct {
 	storage.Limits
 	item    int            // bytes of one item
 	items   int            // of the items of one turn
-	outputs int            // of what all layers put out in one turn
-	fixed   int            // of Options.System, and of Options.Tail
+	outputs int            // put out by all layers in one turn
+	fixed   int            // of Options.System, and likewise of Options.Tail
 	state   int            // of a layer's state
 	id      int            // of an id, escaped
-	slack   int            // that a batch keeps for heads, records of executions and deletions
-	change  storage.Limits // what each layer may have of a batch, beside its state
-	layers  int            // ops: how many a batch has at most with those of the layers, before it has its head
+	slack   int            // reserved in a batch for heads, records of executions and deletions
+	change  storage.Limits // what each layer may have of a batch, besides its state
+	layers  int            // most ops in a batch with those of the layers, before the head is added
 }
 
-// The least that a memory works with, and the most that some things may have however
-// much a store takes.
+// The minimum that a memory needs, and maximums that hold however much a store
+// accepts.
 const (
 	leastKey   = 256
 	leastValue = 4 << 10
 	leastBatch = 16 << 10
 
-	// What is in the prompt, and in the record where that has room for it.
+	// What is in the prompt, and in the record if there is room.
 	leastOutputs = 1 << 18
 	leastFixed   = 1 << 16
 
-	maxID    = 256 // so that every key that holds one or two of them fits storage.MaxKey
+	maxID    = 256 // so that every key with one or two of them fits storage.MaxKey
 	maxPrune = 32  // ops that delete what is old
 )
 
-// boundsOf returns the bounds for a store with limits, or an error if it takes too
-// little for the layers.
+// boundsOf returns the bounds for a store with these limits, or an error if it
+// accepts too little for the layers.
 func boundsOf(l storage.Limits, layers []Layer) (bounds, error) {
-	turn, run := 3, 2 // the turn with head and epoch; the execution's record, and its parent's
+	turn, run := 3, 2 // turn: its record, head and epoch; run: the execution's record, and its parent's
 	for i := range layers {
 		turn += 2 // its state, with a base
 		if layers[i].spec.Scope == ScopeExecution {
-			run += 2 // which go at the end
+			run += 2 // deleted at the end
 		}
 	}
 	whole := min(l.Value, l.Batch)
@@ -55,13 +56,13 @@ func boundsOf(l storage.Limits, layers []Layer) (bounds, error) {
 		items:   whole / 16 * 9,
 		outputs: max(whole/8, leastOutputs),
 		fixed:   max(whole/32, leastFixed),
-		state:   l.Value - 64, // what of an envelope is no state has less
+		state:   l.Value - 64, // less the rest of the envelope
 		id:      min(maxID, (l.Key-len(stored.TurnKey(stored.ChildLineage("", 0, ""), 0)))/2),
 		slack:   max(l.Batch/32, min(l.Batch/4, 1<<13)),
 		layers:  l.Ops - run - 1 - old,
 		change:  l,
 	}
-	// A batch of the usual size has room for whatever layers come together with.
+	// A batch of the usual size has room for any combination of layers.
 	n := max(len(layers), 1)
 	if l.Ops < storage.MaxBatch {
 		b.change.Ops = max((l.Ops-turn-run-old)/n, 1)
@@ -84,8 +85,8 @@ func boundsOf(l storage.Limits, layers []Layer) (bounds, error) {
 	return b, nil
 }
 
-// turnFits reports whether the records of a turn and its epoch, as they are stored,
-// leave enough of a batch for the rest.
+// turnFits reports whether the stored records of a turn and its epoch leave
+// enough of a batch for the rest.
 func (b *bounds) turnFits(turn, epoch []byte) bool {
 	return len(turn) <= b.Value && len(epoch) <= b.Value && len(turn)+len(epoch) <= b.Batch-2*b.slack
 }

@@ -9,24 +9,24 @@ import (
 	"github.com/stratamem/strata/memory/internal/stored"
 )
 
-// SpawnOptions are options of [Run.Spawn].
+// SpawnOptions configures [Run.Spawn].
 type SpawnOptions struct {
 	Agent string // of the child; empty: the parent's
-	// Log says that the child begins with the parent's log. What the parent has not
-	// committed yet is part of it, in the child's first turn (see [Turn.Given]) so
-	// that it can be replayed and resumed whatever becomes of the parent; layers
-	// learn from it in the parent alone.
+	// Log makes the child begin with the parent's log. What the parent has not
+	// committed yet is part of the child's first turn (see [Turn.Given]), so that
+	// it can be replayed and resumed whatever becomes of the parent; layers learn
+	// from it only in the parent.
 	Log bool
 }
 
-// Spawn begins a child: an execution of its own with the parent's identity, a
-// log of its own, and a depth of one more. The OnSpawn hooks decide, in slot
-// order, what crosses into it; a layer of execution scope without that hook
-// starts from nothing, and one of thread, resource or global scope shares what
-// is stored. Init runs in the child for layers whose state did not cross.
+// Spawn begins a child: an execution with the parent's identity, its own log,
+// and a depth of one more. The OnSpawn hooks decide, in slot order, what
+// crosses into it. A layer of execution scope without that hook starts with
+// nothing; one of thread, resource or global scope shares what is stored. Init
+// runs in the child for layers whose state did not cross.
 //
-// Nothing is written before the child's first Commit. The child ends with
-// [Run.Return] or [Run.End], at the latest with the parent.
+// Nothing is written before the child's first Commit. The child must be ended
+// with [Run.Return] or [Run.End]; ending the parent ends it too.
 func (r *Run) Spawn(ctx context.Context, opts *SpawnOptions) (_ *Run, err error) {
 	ctx, stop, err := r.occupy(ctx)
 	if err != nil {
@@ -56,7 +56,8 @@ func (r *Run) Spawn(ctx context.Context, opts *SpawnOptions) (_ *Run, err error)
 	return child, nil
 }
 
-// Fork begins n children with the parent's log. If one cannot begin, none does.
+// Fork begins n children with the parent's log: all of them, or none if one
+// cannot begin.
 func (r *Run) Fork(ctx context.Context, n int) ([]*Run, error) {
 	var children []*Run
 	for range n {
@@ -72,7 +73,7 @@ func (r *Run) Fork(ctx context.Context, n int) ([]*Run, error) {
 	return children, nil
 }
 
-// conceive returns a child with its log, not initialised.
+// conceive returns a child with its log, but without initialised layers.
 func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 	who := r.who
 	if opts.Agent != "" {
@@ -101,7 +102,7 @@ func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 		child.fork = x.Log()
 	}
 	child.account.reach(r.account.now().older)
-	if r.turn != nil { // not stored anywhere yet
+	if r.turn != nil { // not stored yet
 		t := child.openTurn()
 		t.encoded, t.given = slices.Clone(r.turn.encoded), r.log.Len()-r.log.start
 		t.fromUser = r.turn.fromUser
@@ -142,17 +143,19 @@ func (r *Run) cross(ctx context.Context, traced bool, child *Run) (map[int]spawn
 	return crossed, nil
 }
 
-// Return ends a child and hands its result to the parent: it takes what the
-// child has not committed yet as a last turn, runs the child's OnComplete hooks,
-// and, if the outcome is [Success], the parent's OnReturn hooks in slot order, each
-// with the result as the one before left it. The parent's changes, its usage
-// and cost with the child's added, and the child's end are written in one
-// atomic batch. A child that failed changes nothing in the parent but usage and
-// cost. Returns of siblings wait for one another.
+// Return ends a child and hands its result to the parent. It takes what the
+// child has not committed yet as a last turn and runs the child's OnComplete
+// hooks. If the outcome is [Success], it then runs the parent's OnReturn hooks
+// in slot order, each with the result as the previous one left it. The parent's
+// changes, its usage and cost with the child's added, and the child's end are
+// written in one atomic batch. A child that failed changes nothing in the
+// parent except usage and cost. Siblings that return at the same time wait for
+// one another.
 //
-// An empty outcome of the result is Success. If Return fails, nothing is lost:
-// call it again, and no hook runs twice that has returned; what is said of errors
-// at [Run.Commit] is true here. Beside that the run can only be ended.
+// An empty outcome of the result means Success. If Return fails, nothing is
+// lost: call it again, and no hook that has returned runs twice. Errors have
+// the same meaning as for [Run.Commit]. After a failed Return, the run can only
+// be returned again or ended.
 func (r *Run) Return(ctx context.Context, result Result) (_ Result, err error) {
 	p := r.family.parent
 	if p == nil {
@@ -193,8 +196,8 @@ func (r *Run) Return(ctx context.Context, result Result) (_ Result, err error) {
 	return *r.ending.returned, nil
 }
 
-// merge runs the OnReturn hooks for a child, and adds up its usage: each once,
-// also where ctx ended in between.
+// merge runs the OnReturn hooks for a child and adds its usage, each once, even
+// if ctx ended in between.
 func (r *Run) merge(ctx context.Context, traced bool, child *Run) error {
 	if child.ending.merged {
 		return nil
@@ -230,12 +233,12 @@ func (r *Run) merge(ctx context.Context, traced bool, child *Run) error {
 	return nil
 }
 
-// endChildren ends the children that have not ended, the youngest first.
+// endChildren ends the children that have not ended, youngest first.
 func (r *Run) endChildren(ctx context.Context) error {
 	return r.eachChild(func(c *Run) error { return c.End(ctx, Aborted) })
 }
 
-// eachChild calls f for the children that have not ended, the youngest first.
+// eachChild calls f for the children that have not ended, youngest first.
 func (r *Run) eachChild(f func(*Run) error) error {
 	var errs []error
 	for _, c := range slices.Backward(r.family.living()) {

@@ -10,23 +10,23 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// Commit ends the turn: it takes what the model answered into the log, runs the
-// Store hooks, and writes the turn's items, its record and all changes of the
-// layers in one atomic batch. When it returns nil, the turn is durable as the
-// store promises. After an error nothing is lost: call Commit again, and the
-// turn is finished with the response that it has already, its Store hooks not
-// run again once they have. An error that is an [*ItemError] means that the
-// response was not taken. What tools change after a Commit that failed is durable
-// with the next one that returns nil, or the one after that.
+// Commit ends the turn: it adds the model's answer to the log, runs the Store
+// hooks, and writes the turn's items, its record and all changes of the layers
+// in one atomic batch. When it returns nil, the turn is as durable as the store
+// promises. After an error nothing is lost: call Commit again, and the turn is
+// finished with the response that it already has; Store hooks that have run are
+// not run again. An [*ItemError] means that the response was not accepted. What
+// tools change after a failed Commit becomes durable with the next Commit that
+// returns nil, or with the one after that.
 //
-// [ErrConflict] says that other executions came first ten times in a row, and
-// that nothing is written. What they committed stays: the next Commit makes its
-// changes on it. Any other error of the store may come back for a batch that was
-// made all the same. Commit then looks whether it was, and if the store cannot
-// be read either, the next Commit or [Run.End] looks first; so a turn is never
-// written twice. [ErrPruned] says that it is too late for that: the thread has
-// forgotten the turn, or what it was tried after, and what it changed has been
-// changed since; begin another execution.
+// [ErrConflict] means that other executions came first ten times in a row and
+// nothing was written. What they committed stays, and the next Commit builds on
+// it. Any other error of the store may come back although the batch was
+// applied. Commit then checks whether it was; if the store cannot be read
+// either, the next Commit or [Run.End] checks first, so a turn is never written
+// twice. [ErrPruned] means that it is too late for that check: the thread has
+// forgotten the turn, or the turn it was tried after, and what it changed has
+// been changed since. Begin another execution.
 func (r *Run) Commit(ctx context.Context, resp Response) (err error) {
 	ctx, stop, err := r.occupy(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (r *Run) Commit(ctx context.Context, resp Response) (err error) {
 	return nil
 }
 
-// answer takes the response into the log, once per turn.
+// answer adds the response to the log, once per turn.
 func (r *Run) answer(resp *Response) error {
 	t := r.turn
 	if t.response != nil {
@@ -83,8 +83,8 @@ func (r *Run) answer(resp *Response) error {
 	return nil
 }
 
-// learn runs the Store hooks, once per turn. If ctx ends, they are run again
-// next time.
+// learn runs the Store hooks, once per turn. If ctx ends, they run again next
+// time.
 func (r *Run) learn(ctx context.Context, traced bool) error {
 	t := r.turn
 	if t.learned {
@@ -106,8 +106,8 @@ func (r *Run) learn(ctx context.Context, traced bool) error {
 	return nil
 }
 
-// amend makes the changes that calls of a hook returned, and reports the calls:
-// a failed hook does not fail the turn.
+// amend applies the changes that hook calls returned, and reports the calls: a
+// failed hook does not fail the turn.
 func (r *Run) amend(hc *hookCalls) {
 	for i := range hc.calls {
 		c := &hc.calls[i]
@@ -120,8 +120,8 @@ func (r *Run) amend(hc *hookCalls) {
 	r.reportCalls(hc, nil)
 }
 
-// appendRecord appends the record of the turn at work, as turn n of its lineage.
-// Its texts are marked already.
+// appendRecord appends the record of the current turn, as turn n of its
+// lineage. Its texts must be marked already.
 func (r *Run) appendRecord(b []byte, n int, d detail) []byte {
 	t := r.turn
 	b = append(b, `{"v":1`...)
@@ -157,7 +157,7 @@ func (r *Run) appendRecord(b []byte, n int, d detail) []byte {
 }
 
 // appendTexts appends the marked texts that turn n is the first to show, or
-// that are stored in a turn too old to be referred to.
+// that are stored in a turn too old to refer to.
 func (r *Run) appendTexts(b []byte, n int) []byte {
 	some := false
 	for _, x := range r.texts.marked {
@@ -255,7 +255,7 @@ func (r *Run) beginBand(b []byte, band projection.Band) []byte {
 }
 
 // appendStretch appends a stretch of the log: one range, or one for each
-// lineage that it runs through.
+// lineage that it spans.
 func (r *Run) appendStretch(b []byte, band projection.Band, from, count, n int) []byte {
 	for count > 0 {
 		p := r.log.position(from, n)

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// deadline is the context of hook calls that begin together and have one
-// timeout. It does what context.WithTimeout does, but makes its channel only for
-// a hook that asks for it: most never do, and a turn has many hooks.
+// deadline is the context of hook calls that begin together and have the same
+// timeout. It does what context.WithTimeout does, but makes its channel only
+// for a hook that asks for it: most never do, and a turn has many hooks.
 type deadline struct {
 	context.Context // of the phase
 	begun           time.Time
 	timeout         time.Duration // negative: none
 	timer           *time.Timer
-	stop            func() bool // of the watch over the phase's context
+	stop            func() bool // stops watching the phase's context
 
-	over atomic.Bool // err is set: spares Err the lock
+	over atomic.Bool // whether err is set; spares Err the lock
 	mu   sync.Mutex
 	done chan struct{} // nil until somebody asks
 	err  error
@@ -27,8 +27,8 @@ func newDeadline(ctx context.Context, timeout time.Duration, now time.Time) *dea
 	return &deadline{Context: ctx, timeout: timeout, begun: now}
 }
 
-// watch starts the clock: expired is called once if the time is up or the phase's
-// context ends before end is called.
+// watch starts the clock: expired is called once if the time is up or the
+// phase's context ends before end is called.
 func (d *deadline) watch(expired func()) {
 	expire := func(err error) {
 		if d.end(err) {
@@ -45,7 +45,7 @@ func (d *deadline) watch(expired func()) {
 	}
 }
 
-// end ends the context, and says whether it was not ended before.
+// end ends the context and reports whether it had not ended before.
 func (d *deadline) end(err error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,8 +66,8 @@ func (d *deadline) end(err error) bool {
 	return true
 }
 
-// serves reports whether a call that begins now may share the deadline: it
-// loses less than a sixty-fourth of its time.
+// serves reports whether a call that begins now may share the deadline: it must
+// lose less than a sixty-fourth of its time.
 func (d *deadline) serves(timeout time.Duration, now time.Time) bool {
 	return d.timeout == timeout && (timeout < 0 || now.Sub(d.begun) <= timeout/64)
 }

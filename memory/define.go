@@ -11,7 +11,7 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// Layer is a layer that [New] takes: a [Spec] with its [Hooks]. Make one with
+// Layer is a layer for [New]: a [Spec] with its [Hooks]. Make one with
 // [Define]. A Layer holds no state and may be used in several memories.
 type Layer struct {
 	spec  Spec
@@ -20,8 +20,8 @@ type Layer struct {
 	has   [hookCount]bool
 }
 
-// Define makes a layer with state S. S must survive a JSON round trip. Faults
-// are reported by [New].
+// Define returns a layer with state S. S must survive a JSON round trip. New
+// reports any faults.
 func Define[S any](spec Spec, hooks Hooks[S]) Layer {
 	if spec.Name == "" {
 		spec.Name = spec.ID
@@ -42,11 +42,11 @@ func Define[S any](spec Spec, hooks Hooks[S]) Layer {
 	return l
 }
 
-// Spec returns the layer's specification with its defaults filled in.
+// Spec returns the layer's specification with defaults filled in.
 func (l Layer) Spec() Spec { return l.spec }
 
-// code is what the runtime knows of a layer's hooks: the same functions with
-// states whose type is forgotten. States are values of S in an any.
+// code is a layer's hooks as the runtime sees them: the same functions, with
+// each state as an any that holds an S.
 type code interface {
 	zero() any
 	decode(format, current int, data []byte) (any, error)
@@ -65,19 +65,19 @@ type code interface {
 	dispose(ctx context.Context, x *Execution, state any) error
 }
 
-// change is a [Change] whose state type is forgotten.
+// change is a [Change] without its state type.
 type change struct {
 	update func(any) any
 	clear  bool
 	writes []write
-	// returned says that it was made when a child returned: it is written with
-	// the return, the others with the turn.
+	// returned means that the change was made when a child returned: it is written
+	// with the return, others with the turn.
 	returned bool
 }
 
 func (c *change) empty() bool { return c.update == nil && !c.clear && len(c.writes) == 0 }
 
-// recalled is a [Recalled] whose state type is forgotten.
+// recalled is a [Recalled] without its state type.
 type recalled struct {
 	text  string
 	items []projection.Item
@@ -85,7 +85,7 @@ type recalled struct {
 	note  string
 }
 
-// spawned is a [Spawned] whose state type is forgotten.
+// spawned is a [Spawned] without its state type.
 type spawned struct {
 	state any
 	found bool
@@ -95,10 +95,11 @@ type spawned struct {
 // typed is the code of a layer with state S.
 type typed[S any] struct {
 	hooks Hooks[S]
-	plain bool // a copy of S shares nothing that can change
+	plain bool // whether a copy of S shares nothing that can change
 }
 
-// as gives a state its type back; nil is the zero value of an interface type.
+// as converts a state back to its type; nil becomes the zero value of an
+// interface type.
 func as[S any](state any) S {
 	s, _ := state.(S)
 	return s
@@ -171,11 +172,12 @@ func (t *typed[S]) recall(ctx context.Context, in input, x *Execution, r *Record
 	return recalled{out.Text, out.Items, out.Refs, out.Note}, forget(out.Change), nil
 }
 
-// inputsAtOnce is how many inputs of a hook that runs every turn are made in one
-// piece. None is used twice: a hook may keep what it was given.
+// inputsAtOnce is how many inputs of a hook that runs every turn are allocated
+// at once. None is reused: a hook may keep its input.
 const inputsAtOnce = 4
 
-// input is the input of one call: a pointer to an array of them, and which it is.
+// input is the input of one call: a pointer to an array of inputs, and an index
+// into it.
 type input struct {
 	among any
 	at    int

@@ -13,32 +13,32 @@ import (
 )
 
 // draft is what one batch does to one state key. What a try reads stays in the
-// draft: what a cell's settled state came from, cell.stored, moves only when the
-// draft settles, so that a try that failed leaves no trace.
+// draft: cell.stored, from which a cell's settled state was computed, changes
+// only when the draft settles, so that a failed try leaves no trace.
 type draft struct {
-	parts []part // more than one if a child and its parent share a scope: the changes of the first come first
+	parts []part // more than one if a child and its parent share a scope: the first part's changes come first
 	own   [1]part
 	op    [2]storage.Op
-	base  kept // what the changes are made on: as the last try knew or read it
+	base  kept // what the changes build on: as the last try knew or read it
 
-	read    bool // base was read for this batch, not known before it
-	rebased bool // state was computed from base, not taken from the cell
+	read    bool // whether base was read for this batch, not known before
+	rebased bool // whether state was computed from base, not taken from the cell
 	state   any  // after the changes
 	next    kept // the envelope after them
 	ops     []storage.Op
 	size    int // bytes
 }
 
-// part is what a draft holds of one cell.
+// part is a draft's share of one cell.
 type part struct {
 	run *Run
 	*cell
-	parent bool // run's child returns: only what returns have changed is written
-	covers int  // of its pending changes, the first ones
-	seen   any  // its state with them
+	parent bool // run's child returns: only what returns changed is written
+	covers int  // how many of its pending changes, from the first
+	seen   any  // its state with those
 }
 
-// changes returns the changes that the draft holds of the cell.
+// changes returns the cell's changes that the draft covers.
 func (p *part) changes() []change {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,8 +51,8 @@ func (c *cell) changed() bool {
 	return c.seed || len(c.pending) > 0
 }
 
-// newDraft returns what the pending changes of the parts' cells come to, or nil
-// if there are none.
+// newDraft returns the effect of the pending changes of the parts' cells, or
+// nil if there are none.
 func newDraft(parts []part) *draft {
 	d := &draft{rebased: len(parts) > 1}
 	d.parts = append(d.own[:0], parts...)
@@ -77,8 +77,8 @@ func newDraft(parts []part) *draft {
 	return d
 }
 
-// prepare makes the ops of one try. fault is an error of the layer's data or code,
-// err one of the store.
+// prepare returns the ops of one try. fault is an error of the layer's data or
+// code, err one of the store.
 func (d *draft) prepare(ctx context.Context, again bool) (fault, err error) {
 	if fault, err = d.refresh(ctx, again); fault != nil || err != nil {
 		return fault, err
@@ -86,7 +86,7 @@ func (d *draft) prepare(ctx context.Context, again bool) (fault, err error) {
 	if fault = d.write(); fault != nil || len(d.ops) > 0 || d.read {
 		return fault, nil
 	}
-	// The changes come to what the cell knew, and with no op nothing will test
+	// The changes result in what the cell knew, and without an op nothing tests
 	// that it is still so.
 	if fault, err = d.refresh(ctx, true); fault != nil || err != nil {
 		return fault, err
@@ -94,7 +94,7 @@ func (d *draft) prepare(ctx context.Context, again bool) (fault, err error) {
 	return d.write(), nil
 }
 
-// refresh reads what is stored if it may have changed, and makes the changes
+// refresh reads what is stored if it may have changed, and applies the changes
 // again if it has.
 func (d *draft) refresh(ctx context.Context, again bool) (fault, err error) {
 	first := &d.parts[0]
@@ -118,7 +118,7 @@ func (d *draft) refresh(ctx context.Context, again bool) (fault, err error) {
 	return d.rebase(), nil
 }
 
-// rebase makes the changes on the stored state.
+// rebase applies the changes to the stored state.
 func (d *draft) rebase() error {
 	state, err := d.parts[0].basis(&d.base)
 	if err != nil {
@@ -140,14 +140,14 @@ func (d *draft) rebase() error {
 	return nil
 }
 
-// basis returns the state that changes are made on when base is stored.
+// basis returns the state to which changes are applied when base is stored.
 func (c *cell) basis(base *kept) (any, error) {
 	state, found, err := c.decode(base)
 	switch {
 	case err != nil || found:
 		return state, err
 	case c.kind == ScopeExecution && base.raw == nil && c.stored.raw != nil:
-		// Nobody else changes it: the thread has pruned an execution that went on.
+		// Nobody else changes it: the thread has pruned an execution that continued.
 		return c.settled, nil
 	case c.origin != nil && base.Clears == c.born:
 		return c.origin, nil
@@ -155,7 +155,7 @@ func (c *cell) basis(base *kept) (any, error) {
 	return state, nil
 }
 
-// write encodes the draft as ops. None are needed if the changes come to what
+// write encodes the draft as ops. None are needed if the changes result in what
 // is stored.
 func (d *draft) write() error {
 	c, was := d.parts[0].cell, &d.base
@@ -192,8 +192,8 @@ func (d *draft) write() error {
 	}
 	var ops []storage.Op
 	d.next.raw, ops = d.next.Store(c.stateKey, &was.Envelope, &d.parts[0].run.writer.layerBytes)
-	// The check is what keeps records out of a generation that another
-	// execution cleared, so it is needed even where only records change.
+	// The check keeps records out of a generation that another execution cleared,
+	// so it is needed even if only records change.
 	d.ops = append(d.ops, storage.Put(c.stateKey, d.next.raw).IfVersion(was.version).Making(&d.next.version))
 	d.ops = append(d.ops, ops...)
 	prefix := ""
@@ -214,7 +214,7 @@ func (d *draft) write() error {
 	return nil
 }
 
-// encode is the layer's encoding of a state. A panic is an error.
+// encode returns the layer's encoding of a state. A panic becomes an error.
 func (l *Layer) encode(state any) (data []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -227,11 +227,12 @@ func (l *Layer) encode(state any) (data []byte, err error) {
 	return data, nil
 }
 
-// settle takes note, for one part, that the batch with the draft was applied.
+// settle updates the cell of one part after the batch with the draft was
+// applied.
 func (d *draft) settle(p *part) {
 	p.mu.Lock()
 	p.stored, p.seed = d.next, false
-	// A detached cell goes on from what came from the parent.
+	// A detached cell continues from what came from the parent.
 	inPlace := !d.rebased || p.detached
 	if inPlace {
 		p.pending = slices.Delete(p.pending, 0, p.covers)
@@ -244,7 +245,7 @@ func (d *draft) settle(p *part) {
 	}
 }
 
-// drop gives up the draft's changes: the layer goes on as if its hooks had
+// drop discards the draft's changes: the layer continues as if its hooks had
 // changed nothing.
 func (d *draft) drop() {
 	for i := range d.parts {
@@ -253,15 +254,15 @@ func (d *draft) drop() {
 	}
 }
 
-// install sets the state to base with the pending changes after the first n,
-// which are done with.
+// install sets the state to base plus the pending changes after the first n,
+// which are done.
 func (p *part) install(base any, n int) {
 	p.remake(func(_ any, pending []change) (any, []change) { return base, pending[n:] })
 }
 
-// returned puts the changes that children's returns made before all others that are
-// pending, and returns how many they are, and the state with them. It belongs to
-// who holds the token of writing, while no batch holds pending changes.
+// returned moves the changes made by children's returns before all other
+// pending changes, and returns how many there are and the state with them. The
+// caller holds the write token, and no batch holds pending changes.
 func (p *part) returned() (n int, state any) {
 	p.mu.Lock()
 	ordered := slices.IsSortedFunc(p.pending, returnedFirst)
@@ -283,7 +284,7 @@ func (p *part) returned() (n int, state any) {
 	}
 	for i := range n {
 		next, err := p.layer.apply(state, &pending[i])
-		if err != nil { // which it was not when the change was made
+		if err != nil { // as it was not when the change was made
 			return i, state
 		}
 		state = next
@@ -291,7 +292,7 @@ func (p *part) returned() (n int, state any) {
 	return n, state
 }
 
-// remake is the cell's, with a report of the changes that go.
+// remake is the cell's remake, with a report of the dropped changes.
 func (p *part) remake(f func(settled any, pending []change) (any, []change)) {
 	for _, err := range p.cell.remake(f) {
 		p.run.changeFailed(p.cell, "commit", err)

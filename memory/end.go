@@ -12,24 +12,25 @@ import (
 // endTimeout bounds the writing of an execution's end.
 const endTimeout = 30 * time.Second
 
-// ending is how far the end of a run has come, so that no hook of it runs twice. It
-// belongs to the operation at work.
+// ending is how far a run's end has got, so that none of its hooks runs twice.
+// It belongs to the current operation.
 type ending struct {
 	completed int     // layers, in the order given, whose OnComplete has run
-	returned  *Result // as the OnReturn hooks that have run left it
+	returned  *Result // as left by the OnReturn hooks that have run
 	offered   int     // layers, in slot order, whose OnReturn has run
-	merged    bool    // all of those have, and the parent's account has what the run used
+	merged    bool    // whether all of those have run, and the parent's account includes the run's usage
 	disposed  bool
 }
 
-// End ends the execution: first its children, with outcome [Aborted]; then it
-// takes what is not committed yet as a last turn, runs the OnComplete hooks in
-// the order given, writes everything in one atomic batch, and runs the Dispose
-// hooks in reverse. It waits for what is at work, and does not heed that ctx
-// ends: each hook has its own timeout, and so has the store.
+// End ends the execution. It first ends its children, with outcome [Aborted].
+// Then it takes what is not committed yet as a last turn, runs the OnComplete
+// hooks in the order given, writes everything in one atomic batch, and runs the
+// Dispose hooks in reverse order. It waits for operations in progress and
+// ignores the end of ctx: each hook has its own timeout, and so has the store.
 //
-// Ending twice is no error. If the store fails, the hooks have run and nothing is
-// lost: call End again to write, with what is said of errors at [Run.Commit].
+// Ending twice is no error. If the store fails, the hooks have run and nothing
+// is lost: call End again to write. Errors have the same meaning as for
+// [Run.Commit].
 func (r *Run) End(ctx context.Context, outcome Outcome) (err error) {
 	switch outcome {
 	case Success, Failure, Aborted:
@@ -55,14 +56,16 @@ func (r *Run) End(ctx context.Context, outcome Outcome) (err error) {
 	return nil
 }
 
-// Discard ends the run and writes nothing: what is not committed is dropped, with
-// what tools have changed since, no OnComplete hook runs, and the Dispose hooks do.
-// So Begin, Project, Discard shows what would be sent and leaves nothing in the
-// store. An execution that has committed stays as its last Commit left it, as after
-// a crash: [Memory.Resume] goes on with it. Children are discarded first.
+// Discard ends the run without writing: what is not committed is dropped, along
+// with what tools have changed since, and Dispose hooks run but OnComplete
+// hooks do not. So Begin, Project, Discard shows what would be sent and leaves
+// nothing in the store. An execution that has committed stays as its last
+// Commit left it, as after a crash: [Memory.Resume] continues it. Children are
+// discarded first.
 //
-// It waits for what is at work, and does not heed that ctx ends. To discard a run
-// that has ended, or to end one that is discarded, does nothing.
+// Discard waits for operations in progress and ignores the end of ctx. It does
+// nothing to a run that has ended, and End does nothing to one that was
+// discarded.
 func (r *Run) Discard(ctx context.Context) (err error) {
 	ctx = context.WithoutCancel(ctx)
 	r.halt()
@@ -79,15 +82,16 @@ func (r *Run) Discard(ctx context.Context) (err error) {
 	return err
 }
 
-// halt lets nothing new begin, cancels what is at work and waits for it. The run is
-// the caller's until it takes a token from r.work.
+// halt prevents anything new from beginning, cancels operations in progress and
+// waits for them. The caller then owns the run until it takes a token from
+// r.work.
 func (r *Run) halt() {
 	r.account.halt()
 	r.cancel()
 	r.work.wait()
 }
 
-// leave takes the run out of the account of those that have not ended.
+// leave removes the run from those that have not ended.
 func (r *Run) leave() {
 	r.m.open.Add(-1)
 	if p := r.family.parent; p != nil {
@@ -96,7 +100,7 @@ func (r *Run) leave() {
 }
 
 // complete runs the hooks of an end: Store for a turn that is not committed,
-// then OnComplete. It does so once, also where ctx ended in between.
+// then OnComplete. Each runs once, even if ctx ended in between.
 func (r *Run) complete(ctx context.Context, traced bool, outcome Outcome) error {
 	if r.turn != nil && r.idle() {
 		r.turn = nil
@@ -125,7 +129,7 @@ func (r *Run) complete(ctx context.Context, traced bool, outcome Outcome) error 
 	return nil
 }
 
-// close writes the end, with what the parent has changed if that is given.
+// close writes the end, along with the parent's changes if there is a parent.
 func (r *Run) close(ctx context.Context, parent *Run) error {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
@@ -133,7 +137,8 @@ func (r *Run) close(ctx context.Context, parent *Run) error {
 		return err
 	}
 	r.leave()
-	// What follows is unreachable. Where it remains it goes with the thread's turns.
+	// What follows is unreachable. If it remains, it is deleted with the thread's
+	// turns.
 	for _, c := range r.cells {
 		if c.kind == ScopeExecution && c.absent == "" {
 			_ = c.remove(ctx, c.prefix)
@@ -145,7 +150,7 @@ func (r *Run) close(ctx context.Context, parent *Run) error {
 	return nil
 }
 
-// dispose runs the Dispose hooks in reverse, once.
+// dispose runs the Dispose hooks once, in reverse order.
 func (r *Run) dispose(ctx context.Context, traced bool) {
 	if r.ending.disposed {
 		return
@@ -156,7 +161,7 @@ func (r *Run) dispose(ctx context.Context, traced bool) {
 		if !c.inited || c.absent != "" {
 			continue
 		}
-		_, _ = r.callHook(ctx, traced, hookDispose, i, func(call *call) error { // reported; the others run all the same
+		_, _ = r.callHook(ctx, traced, hookDispose, i, func(call *call) error { // reported; the others still run
 			return c.layer.code.dispose(call.ctx, call.x, call.state)
 		})
 	}

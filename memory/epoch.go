@@ -5,13 +5,13 @@ import (
 	"github.com/stratamem/strata/memory/thread"
 )
 
-// epochHead says how the next projection goes on with the prefix that the
-// provider has. The state of the prefix, which is package projection's own, stands
-// behind it after a newline. The items that the state refers to are those of the
-// turn's view, each once and in that order, and behind them Texts.
+// epochHead says how the next projection continues the prefix that the provider
+// has. The state of the prefix, which belongs to package projection, follows it
+// after a newline. The items that the state refers to are those of the turn's
+// view, each once and in that order, followed by Texts.
 type epochHead struct {
 	V     int              `json:"v"`
-	Turn  int              `json:"turn"` // that wrote it
+	Turn  int              `json:"turn"` // turn that wrote it
 	From  thread.Position  `json:"from"` // where history begins
 	Pin   *thread.Position `json:"pin,omitempty"`
 	Texts []thread.ItemRef `json:"texts,omitempty"`
@@ -19,8 +19,9 @@ type epochHead struct {
 	state []byte
 }
 
-// markTexts marks the items outside the log that the turn's record refers to, and
-// takes the state of the prefix. It returns how many of them the view shows.
+// markTexts marks the items outside the log that the turn's record refers to,
+// and captures the state of the prefix. It returns how many of them the view
+// shows.
 func (r *Run) markTexts() (shown int) {
 	if v := r.turn.view; v != nil {
 		for i := range v.Segments {
@@ -40,8 +41,8 @@ func (r *Run) markTexts() (shown int) {
 	return shown
 }
 
-// appendEpoch appends where the prefix stands as turn n leaves it, of which the
-// record shows so many texts. Without a state, the epoch ends.
+// appendEpoch appends the state of the prefix after turn n, of which the record
+// shows the first texts items. Without a state, the epoch ends.
 func (r *Run) appendEpoch(b []byte, n, shown int) []byte {
 	b = append(b, `{"v":3`...)
 	b = appendjson.Int(b, "turn", n)

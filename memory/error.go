@@ -10,28 +10,28 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// The errors that callers branch on; test with [errors.Is]. Those with a struct
-// type carry more: see there.
+// The errors that callers branch on; test with [errors.Is]. Some have a struct
+// type that carries more.
 var (
-	// ErrBudget says that what a view must show exceeds its cap; see
+	// ErrBudget means that what a view must show exceeds its cap; see
 	// [projection.BudgetError].
 	ErrBudget = projection.ErrBudget
-	// ErrConflict says that other executions changed the same data during all
+	// ErrConflict means that other executions changed the same data during all
 	// tries of a commit. Nothing was written; commit again.
 	ErrConflict = storage.ErrConflict
-	// ErrEnded says that the run has ended, or that a resumed execution had.
+	// ErrEnded means that the run has ended, or that a resumed execution had.
 	ErrEnded = errors.New("execution has ended")
-	// ErrUnknownExecution says that the store holds nothing of an execution:
-	// it never committed, or was pruned.
+	// ErrUnknownExecution means that the store has nothing of an execution: it
+	// never committed, or was pruned.
 	ErrUnknownExecution = thread.ErrUnknownExecution
-	// ErrPruned says that a turn, or one that it refers to, is no longer kept.
+	// ErrPruned means that a turn, or one that it refers to, is no longer kept.
 	ErrPruned = thread.ErrPruned
-	// ErrClosed says that the memory was closed.
+	// ErrClosed means that the memory was closed.
 	ErrClosed = errors.New("memory is closed")
-	// ErrUnknownTool says that no active layer has a tool of that name.
+	// ErrUnknownTool means that no active layer has a tool of that name.
 	ErrUnknownTool = errors.New("unknown tool")
-	// ErrStateModified says that a hook modified the state that it was given
-	// to read; see Options.VerifyStates.
+	// ErrStateModified means that a hook modified a state that it may only read;
+	// see Options.VerifyStates.
 	ErrStateModified = errors.New("hook modified its state")
 )
 
@@ -49,8 +49,8 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// TimeoutError is the error of a hook that was still at work when its time was
-// up. What it returns later is discarded.
+// TimeoutError is the error of a hook that did not return in time. What it
+// returns later is discarded.
 type TimeoutError struct {
 	Timeout time.Duration
 }
@@ -79,7 +79,7 @@ func (e *IdentityError) Error() string {
 	return fmt.Sprintf("begin execution: %s %s", e.Field, e.Reason)
 }
 
-// ItemError says which of the items given cannot be taken. None was.
+// ItemError says which of the given items cannot be accepted. None was.
 type ItemError struct {
 	Index  int
 	Reason string
@@ -87,8 +87,8 @@ type ItemError struct {
 
 func (e *ItemError) Error() string { return fmt.Sprintf("take item %d: %s", e.Index, e.Reason) }
 
-// FormatError says that a record was written by a newer version of the layer or
-// of this package. It is left as it is.
+// FormatError means that a record was written by a newer version of the layer
+// or of this package. The record is left unchanged.
 type FormatError = thread.FormatError
 
 // ArgumentsError says that the arguments of a tool call do not match its schema,

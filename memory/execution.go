@@ -7,12 +7,12 @@ import (
 	"github.com/stratamem/strata/memory/thread"
 )
 
-// Execution is what hooks see of the execution that they serve, as it was when
-// their phase began. It is read-only and safe for concurrent use, also after
-// the execution has ended.
+// Execution is what hooks see of the execution for which they run, as it was
+// when their phase began. It is read-only and safe for concurrent use, even
+// after the execution has ended.
 type Execution struct {
 	*snapshot
-	span trace.Span // of the hook; nil where tracing is off
+	span trace.Span // of the hook; nil if tracing is off
 }
 
 // snapshot is what all hooks of a phase see.
@@ -40,7 +40,7 @@ func (x *Execution) ID() string { return x.id }
 // Identity says on whose behalf the execution runs.
 func (x *Execution) Identity() Identity { return x.identity }
 
-// Depth is 0 for an execution that [Memory.Begin] began, and one more than the
+// Depth is 0 for an execution begun by [Memory.Begin], and one more than the
 // parent's for a child.
 func (x *Execution) Depth() int { return x.depth }
 
@@ -60,15 +60,15 @@ func (x *Execution) Model() string { return x.model }
 // Count returns the tokens of text.
 func (x *Execution) Count(text string) int { return max(x.m.frame.Tokenizer().Count(text), 0) }
 
-// Fits returns how many tokens a text takes as an item of a layer, what the prompt
-// puts around it included, and whether that is at most limit. Of a text that is far
-// too long it returns a lower bound, and does not count it.
+// Fits returns how many tokens a text takes as an item of a layer, including
+// what the prompt puts around it, and whether that is at most limit. For a text
+// that is far too long it returns a lower bound without counting.
 func (x *Execution) Fits(layer, text string, limit int) (tokens int, ok bool) {
 	return x.m.frame.Fits(layer, text, limit)
 }
 
 // Sibling returns the state of another layer, as it was when the phase began,
-// and false if that layer is not active here. It must not be modified.
+// and false if that layer is not active here. The state must not be modified.
 func (x *Execution) Sibling(layer string) (state any, ok bool) {
 	i, known := x.m.index[layer]
 	if !known {
@@ -78,8 +78,8 @@ func (x *Execution) Sibling(layer string) (state any, ok bool) {
 }
 
 // Attribute sets an attribute of the hook's span. value is a string, bool, int,
-// int64 or float64, or a slice of strings; others are ignored, as is the call
-// where tracing is off.
+// int64 or float64, or a slice of strings. Other values are ignored, and so is
+// the call if tracing is off.
 func (x *Execution) Attribute(key string, value any) {
 	if x.span == nil {
 		return

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// family is where a run stands among those that were spawned. Children come and go
-// at any time: the functions lock.
+// family is the place of a run among those that were spawned. Children come and
+// go at any time: the methods lock.
 type family struct {
-	parent   *Run // nil at depth 0, and after Resume
+	parent   *Run // nil at depth 0 and after Resume
 	parentID string
 	depth    int
 	merging  token // while a child returns
@@ -17,21 +17,21 @@ type family struct {
 	children []*Run
 }
 
-// add takes a child in.
+// add adds a child.
 func (f *family) add(child *Run) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.children = append(f.children, child)
 }
 
-// remove forgets a child that has ended.
+// remove removes a child that has ended.
 func (f *family) remove(child *Run) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.children = slices.DeleteFunc(f.children, func(c *Run) bool { return c == child })
 }
 
-// living returns the children that have not ended, the oldest first.
+// living returns the children that have not ended, oldest first.
 func (f *family) living() []*Run {
 	f.mu.Lock()
 	defer f.mu.Unlock()

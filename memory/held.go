@@ -10,25 +10,25 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// What a run holds of its log is what Begin would read, and what it has
-// committed since: at most twice as much, so that dropping the rest costs
-// nothing that grows. Beside that it holds the newest user message, also where it
-// stands further back: every view shows it.
+// A run holds the part of its log that Begin would read and what it has
+// committed since: at most twice as much, so that dropping the rest costs an
+// amortized constant. It also holds the newest user message, even if that is
+// further back, because every view shows it.
 
 // place says where a stretch of the log is stored.
 type place struct {
 	start int    // index in the log
-	in    string // execution whose log it is; empty: the run's own
+	in    string // the execution whose log it is; empty: the run's own
 	turn  int
 	item  int // index in the turn of the item at start
 }
 
-// heldLog is what a run holds of its log, and where that is stored. It belongs to the
-// operation at work.
+// heldLog is the part of its log that a run holds, and where that is stored. It
+// belongs to the current operation.
 type heldLog struct {
 	*projection.Prefix         // its items, and what the prompts showed of them
 	places             []place // ascending
-	start              int     // index of the first item of the turn at work
+	start              int     // index of the first item of the current turn
 }
 
 // fork returns the log with which a child of an execution begins.
@@ -43,7 +43,7 @@ func (l *heldLog) fork(execution string) heldLog {
 	return child
 }
 
-// add adds a turn that is stored. sized says that the sizes of its items are known.
+// add adds a stored turn. sized says that the sizes of its items are known.
 func (l *heldLog) add(t *tailTurn, sized bool) {
 	l.places = append(l.places, place{start: l.Len(), in: t.in, turn: t.Number})
 	for i := range t.Items {
@@ -56,8 +56,9 @@ func (l *heldLog) add(t *tailTurn, sized bool) {
 	l.start = l.Len()
 }
 
-// restore goes on with what the last prompt showed, pinned being the message that it
-// had from before what is held. A state that does not fit the log is left out.
+// restore continues with what the last prompt showed. pinned is the message
+// that it had from before what is held. A state that does not fit the log is
+// dropped.
 func (l *heldLog) restore(e *epochHead, text func(number int) *projection.Item, pinned *projection.Item) {
 	if l.Restore(e.state, text, pinned) != nil {
 		return
@@ -67,14 +68,14 @@ func (l *heldLog) restore(e *epochHead, text func(number int) *projection.Item, 
 	}
 }
 
-// committed takes note that the turn at work was written as the one with a number.
+// committed records the number with which the current turn was written.
 func (l *heldLog) committed(turn int) {
 	l.places = append(l.places, place{start: l.start, turn: turn})
 	l.start = l.Len()
 }
 
-// position says where the log item with an index is stored, or will be when the
-// turn at work gets the number n.
+// position returns where the log item with an index is stored, or will be if
+// the current turn gets number n.
 func (l *heldLog) position(i, n int) thread.Position {
 	if i >= l.start {
 		return thread.Position{Turn: n, Item: i - l.start}
@@ -87,8 +88,7 @@ func (l *heldLog) position(i, n int) thread.Position {
 	return thread.Position{Execution: p.in, Turn: p.turn, Item: p.item + i - p.start}
 }
 
-// endOf returns the log index at which the part that is in an execution's log
-// ends.
+// endOf returns the log index where the part in an execution's log ends.
 func (l *heldLog) endOf(execution string) int {
 	for i := range l.places {
 		if l.places[i].in == execution && (i+1 == len(l.places) || l.places[i+1].in != execution) {
@@ -101,19 +101,20 @@ func (l *heldLog) endOf(execution string) int {
 	return l.Len()
 }
 
-// held returns the part of the log that hooks are given: all that the run holds
-// without a gap.
+// held returns the part of the log that hooks receive: everything that the run
+// holds without a gap.
 func (l *heldLog) held() []projection.Item { return l.Items(l.First(), l.Len()) }
 
-// trim drops what no view can show any more, between turns, and reports whether
-// anything was. Of a thread that forgets, no more than so many turns are kept.
+// trim drops, between turns, what no view can show any more, and reports
+// whether it dropped anything. If the thread forgets, no more than that many
+// turns are kept.
 func (l *heldLog) trim(keep int) (dropped bool) {
 	if keep > 0 && len(l.places) > keep {
 		l.forget(len(l.places)-max(keep/2, 1), -1)
 		dropped = true
 	}
 	to, user := l.Spare()
-	if keep > 0 && user >= 0 { // history reaches back no further than that many turns
+	if keep > 0 && user >= 0 { // history reaches back at most that many turns
 		to, user = min(to, user), -1
 	}
 	at := sort.Search(len(l.places), func(i int) bool { return l.places[i].start > to }) - 1
@@ -131,8 +132,8 @@ func (l *heldLog) trim(keep int) (dropped bool) {
 	return dropped
 }
 
-// forget drops what is stored before a place, but for the user message with an
-// index, -1 for none.
+// forget drops what is stored before a place, except the user message with an
+// index; -1 means none.
 func (l *heldLog) forget(at, user int) {
 	var places []place
 	if from := l.places[at].start; user >= 0 && user < from {
@@ -143,7 +144,8 @@ func (l *heldLog) forget(at, user int) {
 	l.places = append(places, l.places[at:]...)
 }
 
-// older returns what of a log comes before what is held of it; nil if that is all.
+// older returns the part of a log before what is held of it, or nil if there is
+// none.
 func (l *heldLog) older(log *thread.Log) *thread.Log {
 	if l.First() == 0 {
 		return nil
@@ -155,11 +157,11 @@ func (l *heldLog) older(log *thread.Log) *thread.Log {
 	return &older
 }
 
-// Earlier yields the items that come before the Log that hooks of this phase are
-// given, the newest first. It reads them from the store, a turn at a time and
-// only while it is iterated, and holds nothing while the body runs. What
-// Options.KeepTurns has made the thread forget is left out. Items are the
-// caller's own.
+// Earlier yields the items before the Log that hooks of this phase receive,
+// newest first. It reads them from the store, one turn at a time and only while
+// iterating, and holds no lock while the loop body runs. It leaves out what the
+// thread has forgotten because of Options.KeepTurns. Items belong to the
+// caller.
 func (x *Execution) Earlier(ctx context.Context) iter.Seq2[projection.Item, error] {
 	return func(yield func(projection.Item, error) bool) {
 		for t, err := range x.older.Backward(ctx, x.m.store) {

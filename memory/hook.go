@@ -30,11 +30,11 @@ const (
 	hookCount
 )
 
-// hooks is the one table of what is true of every layer's hook of a kind.
+// hooks is the one table of what holds for every layer's hook of a kind.
 var hooks = [hookCount]struct {
 	name    string
 	timeout time.Duration                   // default
-	own     func(t *Timeouts) time.Duration // what the layer says
+	own     func(t *Timeouts) time.Duration // the layer's own
 	failure string                          // what an error, panic or timeout means
 }{
 	hookInit:     {"init", 10 * time.Second, func(t *Timeouts) time.Duration { return t.Init }, "begin fails, or the layer is disabled"},
@@ -48,7 +48,7 @@ var hooks = [hookCount]struct {
 	hookDispose:  {"dispose", 5 * time.Second, func(t *Timeouts) time.Duration { return t.Dispose }, "the others are disposed all the same"},
 }
 
-// timeout returns the bound of a layer's hook, negative for none.
+// timeout returns the time limit of a layer's hook; negative means none.
 func (h hook) timeout(s *Spec) time.Duration {
 	if d := hooks[h].own(&s.Timeouts); d != 0 {
 		return d
@@ -56,9 +56,9 @@ func (h hook) timeout(s *Spec) time.Duration {
 	return hooks[h].timeout
 }
 
-// call is one hook call of one layer. What stands below the line belongs to the
+// call is one hook call of one layer. The fields below the line belong to the
 // hook's goroutine from the moment it begins until the call has settled, and
-// for ever if it was abandoned.
+// forever if it was abandoned.
 type call struct {
 	cell    *cell
 	state   any // as the hook sees it
@@ -68,7 +68,7 @@ type call struct {
 
 	x        *Execution
 	ctx      context.Context
-	span     trace.Span // nil where tracing is off
+	span     trace.Span // nil if tracing is off
 	deadline atomic.Pointer[deadline]
 	begun    time.Time
 	progress atomic.Uint32
@@ -80,8 +80,8 @@ type call struct {
 	change   change
 	items    []projection.Item    // of Append and OnSpawn
 	passages []projection.Passage // of Recall and Delta
-	output   any                  // what OnSpawn, OnReturn or Init put out beside
-	failed   error                // how it ended, or what became of a result that was fine; set by who waited
+	output   any                  // what else OnSpawn, OnReturn or Init returned
+	failed   error                // how it ended, or why a good result could not be used; set by the waiter
 }
 
 // The progress of a call.
@@ -92,17 +92,18 @@ const (
 	callAbandoned
 )
 
-// hookCalls are the calls of one hook of several layers, side by side, at most
-// Options.Parallel at once, and with 1 strictly in order. A call whose time is up is
-// abandoned: its goroutine goes on, its result is discarded, its place is free.
+// hookCalls are the calls of one hook in several layers, concurrently, at most
+// Options.Parallel at once; with 1, strictly in order. A call whose time is up
+// is abandoned: its goroutine continues, its result is discarded, and another
+// call may begin in its place.
 //
 // Most hooks only look at their state and return within a microsecond, less
-// than it takes to start a goroutine. So one goroutine begins with the calls,
-// and only if it has not done them all after helpAfter do others help.
+// than it takes to start a goroutine. So a single goroutine begins the calls,
+// and others help only if it has not finished after helpAfter.
 type hookCalls struct {
 	m     *Memory
 	ctx   context.Context // of the phase
-	trace bool            // the phase has a recording span
+	trace bool            // whether the phase has a recording span
 	hook  hook
 	calls []call
 	do    func(c *call) error
@@ -110,9 +111,9 @@ type hookCalls struct {
 
 	shared  deadline
 	clock   *time.Timer   // stopped; nil: none yet
-	timely  bool          // the shared deadline was kept
-	next    atomic.Int32  // index of the first call that nobody took
-	pending atomic.Int32  // calls neither settled nor abandoned
+	timely  bool          // whether the shared deadline was met
+	next    atomic.Int32  // index of the first call not taken yet
+	pending atomic.Int32  // calls that are neither settled nor abandoned
 	done    chan struct{} // gets a token when nothing is pending
 }
 
@@ -136,8 +137,8 @@ func (hc *hookCalls) run() {
 	hc.timely = hc.shared.end(context.Canceled)
 }
 
-// wait returns when all is done. Until then it calls for help when the first calls
-// take long, and abandons those whose shared deadline has come.
+// wait returns when all calls are done. Until then it starts help if the first
+// calls take long, and abandons those whose shared deadline has passed.
 func (hc *hookCalls) wait() {
 	helpers := min(len(hc.calls), hc.m.parallel) - 1
 	next := hc.shared.timeout
@@ -201,7 +202,7 @@ func (hc *hookCalls) start(c *call, d *deadline, now time.Time) {
 	c.progress.Store(callRunning)
 }
 
-// work makes c's call and then those that nobody took.
+// work makes call c and then those not taken yet.
 func (hc *hookCalls) work(c *call) {
 	returned := false
 	defer func() {
@@ -226,14 +227,14 @@ func (hc *hookCalls) work(c *call) {
 	returned = true
 }
 
-// workOn starts a goroutine for the calls that nobody took.
+// workOn starts a goroutine for the calls not taken yet.
 func (hc *hookCalls) workOn() {
 	if c := hc.startNext(time.Now()); c != nil {
 		go hc.work(c)
 	}
 }
 
-// startNext starts the next call that nobody took, if there is one.
+// startNext starts the next call not taken yet, if there is one.
 func (hc *hookCalls) startNext(now time.Time) *call {
 	i := int(hc.next.Add(1)) - 1
 	if i >= len(hc.calls) {
@@ -246,7 +247,7 @@ func (hc *hookCalls) startNext(now time.Time) *call {
 		if hc.shared.Err() == nil || hc.ctx.Err() != nil {
 			return c
 		}
-		// Time was up after all, and it is open who notices it for this call.
+		// Time was up after all, and it is undecided who notices it for this call.
 		if !c.progress.CompareAndSwap(callRunning, callWaiting) {
 			hc.m.forgetLate(c)
 			return hc.startNext(now)
@@ -258,7 +259,7 @@ func (hc *hookCalls) startNext(now time.Time) *call {
 	return c
 }
 
-// settle reports whether the call's result counts. If not, it is discarded.
+// settle reports whether the call's result counts; otherwise it is discarded.
 func (hc *hookCalls) settle(c *call, now time.Time) bool {
 	c.took = now.Sub(c.begun)
 	c.verify()
@@ -294,13 +295,13 @@ func (hc *hookCalls) guarded(c *call) (err error) {
 		return err
 	}
 	if hc.m.opts.VerifyStates {
-		c.before, _ = c.cell.layer.encode(c.state) // one that has no encoding is not verified
+		c.before, _ = c.cell.layer.encode(c.state) // a state without an encoding is not verified
 	}
 	return hc.do(c)
 }
 
-// verify fails a call that modified the state it was given to read, whatever else
-// came of it.
+// verify fails a call that modified the state it may only read, whatever else
+// its result.
 func (c *call) verify() {
 	if c.before == nil {
 		return
@@ -313,8 +314,8 @@ func (c *call) verify() {
 // ok reports whether a call returned in time, and without an error.
 func (c *call) ok() bool { return c.progress.Load() == callSettled && c.err == nil }
 
-// cut returns the error of the phase's context if its end kept a call from its
-// result, once all calls are over.
+// cut returns the error of the phase's context if its end kept a call from
+// returning a result, once all calls are over.
 func (hc *hookCalls) cut() error {
 	for i := range hc.calls {
 		if !hc.calls[i].ok() {
@@ -324,8 +325,8 @@ func (hc *hookCalls) cut() error {
 	return nil
 }
 
-// report says how a call went, once all calls are over, and what the layer has in the
-// view, if that is known. It leaves the error in c.failed.
+// report returns how a call went, once all calls are over, and what the layer
+// has in the view, if known. It stores the error in c.failed.
 func (hc *hookCalls) report(c *call, use *projection.LayerUse) HookReport {
 	rep := HookReport{Layer: c.cell.layer.spec.ID, Hook: hooks[hc.hook].name, Status: StatusOK}
 	if c.ok() {
@@ -340,7 +341,7 @@ func (hc *hookCalls) report(c *call, use *projection.LayerUse) HookReport {
 		rep.Err, rep.Error, rep.Note = c.failed, c.failed.Error(), hooks[hc.hook].failure
 		if shown := stored.InPrompt(use); shown != "" {
 			rep.Note += "; " + shown
-			if c.ok() { // something that came with its output went wrong
+			if c.ok() { // something that came with its output failed
 				rep.Note = shown
 			}
 		}
@@ -365,8 +366,8 @@ func (c *call) failure(phase context.Context) (status Status, took time.Duration
 	return StatusError, took, err
 }
 
-// reuse keeps what the calls were made of for the next ones, if nothing can touch it
-// any more.
+// reuse keeps the memory of the calls for the next ones, if nothing can touch
+// it any more.
 func (r *Run) reuse(hc *hookCalls) {
 	if !hc.timely {
 		return

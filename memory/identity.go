@@ -11,8 +11,8 @@ import (
 // Identity says on whose behalf an execution runs.
 type Identity = thread.Identity
 
-// validateIdentity reports whether ids can be used in keys, of most bytes each
-// when escaped.
+// validateIdentity returns an error if an id cannot be used in keys, or takes
+// more than most bytes when escaped.
 func validateIdentity(w *Identity, most int) error {
 	if w.Thread == "" {
 		return &IdentityError{Field: "thread", Reason: "is empty"}

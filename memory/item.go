@@ -22,8 +22,8 @@ func (in *intake) clock() time.Time {
 	return in.now
 }
 
-// complete returns complete copies of items, in buffer if they have room there. If one
-// cannot be taken, none is.
+// complete returns complete copies of items, in buffer if it has room. If one
+// item cannot be accepted, none is.
 func (in *intake) complete(buffer, items []projection.Item) ([]projection.Item, error) {
 	taken := append(buffer[:0], items...)
 	for i := range items {
@@ -47,7 +47,7 @@ func (in *intake) complete(buffer, items []projection.Item) ([]projection.Item, 
 	return taken, nil
 }
 
-// contentLen returns the bytes of an item's content, before they are encoded.
+// contentLen returns the size in bytes of an item's content, before encoding.
 func contentLen(it *projection.Item) int {
 	n := len(it.Arguments)
 	for i := range it.Parts {
@@ -56,7 +56,8 @@ func contentLen(it *projection.Item) int {
 	return n
 }
 
-// appendItems appends the encodings of items to those of a turn, with commas.
+// appendItems appends the encodings of items to those of a turn, separated by
+// commas.
 func (m *Memory) appendItems(b []byte, items []projection.Item) ([]byte, error) {
 	for i := range items {
 		if len(b) > 0 {
@@ -80,8 +81,8 @@ func outside(it *projection.Item) bool {
 	return it.Kind == projection.ToolResult || it.Kind == projection.Message && it.Role != projection.Assistant
 }
 
-// encodedLen is an upper bound of what text takes in an encoding; a rough one
-// where even that is little beside limit.
+// encodedLen returns an upper bound of the size of text when encoded; a rough
+// one if even that is small compared to limit.
 func encodedLen(text string, limit int) int {
 	const longest = 6 // bytes of an escaped character
 	n := len(text) + 2

@@ -8,7 +8,7 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// Slots of the ready layers. A lower slot stands earlier in its band.
+// The slots of the ready-made layers. A lower slot comes earlier in its band.
 const (
 	SlotReminder       = 80
 	SlotSteering       = 90
@@ -32,7 +32,7 @@ const (
 	ScopeExecution = thread.ScopeExecution // one execution only
 )
 
-// InitErrorPolicy says what a failing Init does to Begin.
+// InitErrorPolicy says how a failing Init affects Begin.
 type InitErrorPolicy uint8
 
 // The policies for a failing Init.
@@ -41,8 +41,8 @@ const (
 	InitDisables                        // the layer is skipped for the execution
 )
 
-// Timeouts bound each hook of a layer. Zero means the hook's default, a
-// negative value no bound.
+// Timeouts limits the time of each hook of a layer. Zero means the hook's
+// default, a negative value no limit.
 type Timeouts struct {
 	Init, Append, Recall, Delta, Store, OnSpawn, OnReturn, OnComplete, Dispose time.Duration
 }
@@ -61,26 +61,25 @@ type Spec struct {
 	Format      int // version of the encoded state; raise it with a Migrate hook
 }
 
-// Hooks are the functions of a layer with state S. A nil hook is one that the
-// layer is not interested in. Hooks read state and do not modify it: they
-// return a [Change]. Recall and Store of different layers run concurrently.
+// Hooks are the functions of a layer with state S. A nil hook is not called.
+// Hooks read state and must not modify it: they return a [Change]. Recall and
+// Store of different layers run concurrently.
 //
-// The Log that hooks are given is the end of the execution's log, without a gap: what
-// [Memory.Begin] would read, which is at least what fits a prompt, and what was
-// committed since, up to as much again. It is shared and not to be modified. What
-// comes before it is read with [Execution.Earlier].
+// The Log that hooks receive is the end of the execution's log, without a gap:
+// what [Memory.Begin] would read, which is at least what fits a prompt, and
+// what was committed since, up to as much again. It is shared and must not be
+// modified. [Execution.Earlier] reads what comes before it.
 type Hooks[S any] struct {
-	// Init returns the state of a beginning execution, given what is stored.
-	// Without it the stored state is used, or the zero S.
+	// Init returns the state with which an execution begins, given what is stored.
+	// Without Init, that is the stored state, or the zero S.
 	Init func(ctx context.Context, in *InitInput[S]) (S, error)
 	// Append may replace or add to items that enter the log from outside.
 	Append func(ctx context.Context, in *AppendInput[S]) ([]projection.Item, error)
-	// Recall says what the layer contributes to the prompt.
+	// Recall returns what the layer contributes to the prompt.
 	Recall func(ctx context.Context, in *RecallInput[S]) (Recalled[S], error)
-	// Delta describes the change from old to new output in fewer words, or
-	// returns false to send the new output whole, which is also what becomes of
-	// it if Delta fails. It is asked after Recall where the prompt keeps the old
-	// output in its stable prefix.
+	// Delta describes the change from old to new output in fewer words, or returns
+	// false to send the whole new output, which also happens if Delta fails. It is
+	// called after Recall if the prompt keeps the old output in its stable prefix.
 	Delta func(old, new string) (delta string, ok bool)
 	// Store learns from a turn.
 	Store func(ctx context.Context, in *StoreInput[S]) (Change[S], error)
@@ -88,21 +87,21 @@ type Hooks[S any] struct {
 	OnSpawn func(ctx context.Context, in *SpawnInput[S]) (Spawned[S], error)
 	// OnReturn merges a child's state and may change its result.
 	OnReturn func(ctx context.Context, in *ReturnInput[S]) (Returned[S], error)
-	// OnComplete learns from an execution that ends, whatever its outcome.
+	// OnComplete learns from an execution that ends, whatever the outcome.
 	OnComplete func(ctx context.Context, in *CompleteInput[S]) (Change[S], error)
 	// Dispose releases what Init acquired.
 	Dispose func(ctx context.Context, in *DisposeInput[S]) error
 
-	// Clone copies a state for an update. Without it the copy is made by a
-	// JSON round trip.
+	// Clone copies a state for an update. Without Clone, a JSON round trip makes
+	// the copy.
 	Clone func(S) S
 	// Migrate decodes a state of an older Format.
 	Migrate func(format int, data []byte) (S, error)
-	// Tools are functions that the model may call; made by [NewTool].
+	// Tools are functions that the model may call, made by [NewTool].
 	Tools []Tool[S]
 }
 
-// InitInput is what Init is given.
+// InitInput is the input of Init.
 type InitInput[S any] struct {
 	Execution *Execution
 	Records   *Records // the layer's records in this scope
@@ -110,56 +109,57 @@ type InitInput[S any] struct {
 	Found     bool
 }
 
-// AppendInput is what Append is given.
+// AppendInput is the input of Append.
 type AppendInput[S any] struct {
 	Execution *Execution
 	Records   *Records
 	State     S
-	Items     []projection.Item // as the layers before left them; not to be modified
+	Items     []projection.Item // as earlier layers left them; must not be modified
 
 	note string
 }
 
-// Note puts a text into the turn report, beside the call of this hook. The last one
-// counts. It is stored with the turn, so it is no place for what the items say.
+// Note puts a text into the turn report, with the call of this hook; the last
+// Note counts. It is stored with the turn, so it must not quote the items.
 func (in *AppendInput[S]) Note(text string) { in.note = text }
 
-// RecallInput is what Recall is given.
+// RecallInput is the input of Recall.
 type RecallInput[S any] struct {
 	Execution *Execution
 	Records   *Records
 	State     S
 	Log       []projection.Item // the end of the log, oldest first; see Hooks
-	// Shown is what of the log the prompt shows: the end of Log, without halves of tool
-	// exchanges, and before that the newest user message where it is older. It is told
-	// before layers recall, as if they said as much as in the last prompt: in a turn in
-	// which history is cut, or nearly, the prompt may show a little more or less.
+	// Shown is what the prompt shows of the log: the end of Log, without
+	// incomplete tool exchanges, preceded by the newest user message if that is
+	// older. It is computed before layers recall, assuming that they contribute as
+	// much as in the last prompt: in a turn that cuts history, or nearly does, the
+	// prompt may show slightly more or less.
 	Shown  []projection.Item
 	Query  string // text of the newest user message
 	Budget int    // tokens that the output may fill, wrappers included
 }
 
-// Recalled is what Recall contributes. Text is shorthand for one item. An
-// empty output contributes nothing; Note may say why.
+// Recalled is what Recall contributes. Text is shorthand for one item. An empty
+// output contributes nothing; Note may say why.
 type Recalled[S any] struct {
 	Text   string
-	Items  []projection.Item // only their text and Refs are used; what else they have is noted in the report
+	Items  []projection.Item // only their text and Refs are used; the report notes other fields
 	Refs   []string          // with Text: record keys or item ids it was made from
 	Note   string            // for the turn report
 	Change Change[S]
 }
 
-// StoreInput is what Store is given.
+// StoreInput is the input of Store.
 type StoreInput[S any] struct {
 	Execution *Execution
 	Records   *Records
 	State     S
-	New       []projection.Item // items of this turn: from outside first, then the response; of a child, its own
+	New       []projection.Item // items of this turn: those from outside, then the response; in a child, its own
 	Log       []projection.Item // the end of the log, New included; see Hooks
-	Response  *Response         // shared by the layers, not to be modified
+	Response  *Response         // shared by the layers, must not be modified
 }
 
-// SpawnInput is what OnSpawn is given.
+// SpawnInput is the input of OnSpawn.
 type SpawnInput[S any] struct {
 	Execution *Execution // of the parent
 	Child     *Execution
@@ -173,24 +173,24 @@ type Spawned[S any] struct {
 	Items []projection.Item // appended to the child's log
 }
 
-// ReturnInput is what OnReturn is given.
+// ReturnInput is the input of OnReturn.
 type ReturnInput[S any] struct {
 	Execution  *Execution // of the parent
 	Child      *Execution
 	Records    *Records // of the parent
 	State      S        // of the parent
 	ChildState S
-	ChildLog   []projection.Item // the end of it, as Log is for the child's own hooks
-	Result     Result            // as the layers before left it
+	ChildLog   []projection.Item // the end of it, as in Log for the child's own hooks
+	Result     Result            // as earlier layers left it
 }
 
-// Returned is what OnReturn makes of a child.
+// Returned is the output of OnReturn.
 type Returned[S any] struct {
 	Change Change[S] // of the parent's state
 	Result Result
 }
 
-// CompleteInput is what OnComplete is given.
+// CompleteInput is the input of OnComplete.
 type CompleteInput[S any] struct {
 	Execution *Execution
 	Records   *Records
@@ -199,13 +199,13 @@ type CompleteInput[S any] struct {
 	Outcome   Outcome
 }
 
-// DisposeInput is what Dispose is given.
+// DisposeInput is the input of Dispose.
 type DisposeInput[S any] struct {
 	Execution *Execution
 	State     S
 }
 
-// Change is what a hook wants changed. The zero Change changes nothing. All
+// Change is a change that a hook wants. The zero Change changes nothing. All
 // changes of a turn become durable in one atomic batch.
 type Change[S any] struct {
 	update func(S) S
@@ -219,19 +219,20 @@ type write struct {
 	delete bool
 }
 
-// Update returns a change of the state. f is given a copy of its own; it is
-// pure, quick, and may run more than once: when another execution changed the
-// same state, the updates of the turn run again on the fresh one.
+// Update returns a change of the state. f receives a copy of its own. It must
+// be pure and quick, and may run more than once: if another execution changed
+// the same state, the updates of the turn run again on the new one.
 func Update[S any](f func(S) S) Change[S] { return Change[S]{update: f} }
 
 // Clear returns a change that deletes the layer's stored state and records in
-// this scope. The layer stays active, with the zero S for its state until
+// this scope. The layer stays active, with the zero S as its state until
 // something changes that; its next Init starts from nothing.
 func Clear[S any]() Change[S] { return Change[S]{clear: true} }
 
 // Put returns c with a write to the layer's records. key is relative to the
-// layer's scope; value is kept until the turn is committed, and not to be changed
-// before. A key or value that the store does not take fails the whole change.
+// layer's scope. value is retained until the turn is committed and must not be
+// modified before. If the store does not accept the key or value, the whole
+// change fails.
 func (c Change[S]) Put(key string, value []byte) Change[S] {
 	c.writes = append(c.writes[:len(c.writes):len(c.writes)], write{key: key, value: value})
 	return c

@@ -7,33 +7,33 @@ import (
 	"github.com/stratamem/strata/memory/internal/stored"
 )
 
-// lineage is where the turns of an execution go, and where that stands as far as the
-// execution knows. It belongs to the operation at work.
+// lineage is the sequence of turns to which an execution adds, as far as the
+// execution knows it. It belongs to the current operation.
 type lineage struct {
 	m                 *Memory
 	prefix            string // of the keys of its turns
 	headKey, epochKey string
 	moved             *atomic.Uint64 // counts the changes of headKey
-	root              int            // turn of the thread that the topmost ancestor was spawned at; 0 at depth 0
+	root              int            // the thread's turn at which the topmost ancestor was spawned; 0 at depth 0
 	base              int            // last turn when the execution began
-	last              int            // last turn known
-	first             int            // first turn kept
+	last              int            // last known turn
+	first             int            // first turn that is kept
 	own               int            // turns that the execution committed
-	gap               bool           // others committed since it began
+	gap               bool           // whether others committed turns since it began
 	head              kept           // as last read or written
 }
 
-// follow sets where the turns go.
+// follow sets the sequence to which turns are added.
 func (l *lineage) follow(m *Memory, prefix string) {
 	l.m, l.prefix, l.headKey, l.epochKey = m, prefix, stored.HeadKey(prefix), stored.EpochKey(prefix)
 	l.moved = m.moves.of(l.headKey)
 }
 
-// next returns the number of the turn at work, if nobody commits before it.
+// next returns the number of the current turn, if nobody else commits first.
 func (l *lineage) next() int { return l.last + 1 }
 
-// load reads where the lineage stands, for an execution that begins or, if it has
-// committed already, resumes; nil if there is no turn yet.
+// load reads the lineage's position for an execution that begins or, if it has
+// committed already, resumes. The result is nil if there is no turn yet.
 func (l *lineage) load(ctx context.Context, resumed bool) (*stored.Head, error) {
 	head, err := l.m.loadKept(ctx, l.headKey, l.moved)
 	if err != nil {
@@ -54,7 +54,7 @@ func (l *lineage) load(ctx context.Context, resumed bool) (*stored.Head, error) 
 	return h, nil
 }
 
-// refresh finds out where the lineage stands, if others may have moved it.
+// refresh reads the lineage's position if others may have changed it.
 func (l *lineage) refresh(ctx context.Context, again bool) error {
 	if !again && !l.head.stale(l.moved) {
 		return nil
@@ -65,7 +65,7 @@ func (l *lineage) refresh(ctx context.Context, again bool) error {
 	}
 	switch {
 	case string(head.raw) == string(l.head.raw):
-	case head.raw == nil: // the thread has forgotten the lineage: its turns are numbered on
+	case head.raw == nil: // the thread has forgotten the lineage: its numbering continues
 		l.first = l.last + 1
 	default:
 		h, err := stored.Decode[stored.Head](l.headKey, head.raw)
@@ -83,7 +83,7 @@ func (l *lineage) standAt(h *stored.Head) {
 	l.gap = l.last-l.base != l.own
 }
 
-// committed takes note that the next turn was written.
+// committed records that the next turn was written.
 func (l *lineage) committed(w *turned) {
 	l.last, l.first = w.number, w.first
 	l.own++

@@ -1,19 +1,19 @@
-// Package memory gives an agent layered memory: it decides, with layers, what a
-// model sees before each call, and keeps what is to be remembered after it.
+// Package memory gives an agent layered memory: with layers, it decides what a
+// model sees before each call, and keeps what is worth remembering after it.
 //
-// A host calls [Run.Project] before a model call and [Run.Commit] after it. In
-// between, the runtime of this package drives the hooks of the layers, has
-// package projection build the view, and writes each turn to a store as one
-// atomic batch. It is not an agent loop, calls no model, and knows no layer:
-// ready ones are in package layers.
+// A host calls [Run.Project] before a model call and [Run.Commit] after it. The
+// runtime in this package runs the hooks of the layers, lets package projection
+// build the view, and writes each turn to a store as one atomic batch. It is
+// not an agent loop, calls no model, and has no layers of its own: package
+// layers has ready-made ones.
 //
-// A run holds in memory the end of its log: what a prompt can show and what a
-// beginning run would read. What is older is in the store, where package thread and
-// [Execution.Earlier] read it.
+// A run holds the end of its log in memory: what a prompt can show and what a
+// new run would read. Older items are in the store, where package thread and
+// [Execution.Earlier] read them.
 //
 // The one decision: the runtime owns the state of layers. Hooks read it and
-// return changes, so that children, resuming, the merging of concurrent
-// changes, and durability are written once, here.
+// return changes, so that children, resuming, merging concurrent changes, and
+// durability are implemented once, here.
 package memory
 
 import (
@@ -35,25 +35,25 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Options of [New]. The zero value means the documented defaults.
+// Options configures [New]. The zero value means the documented defaults.
 type Options struct {
 	Policy    projection.Policy
 	Tokenizer projection.Tokenizer // nil means projection.Estimate
 	System    []projection.Item    // first in every view
 	Tail      []projection.Item    // last in every view
-	Tools     string               // names and schemas of the host's own tools: a change opens a prefix epoch
+	Tools     string               // names and schemas of the host's own tools: a change opens a new prefix epoch
 	Model     string               // for hooks and traces
 
 	// Parallel is how many Recall or Store hooks run at once; 0 means 8, and 1
 	// runs them strictly in slot order.
 	Parallel int
-	// KeepTurns bounds a thread: with K, its last K turns can be explained and
-	// replayed, history reaches back K turns at most (and K/2 at least, where the
-	// budget allows), and no more than about 2K turns are stored. 0 keeps all.
+	// KeepTurns bounds a thread. With K, its last K turns can be explained and
+	// replayed, history reaches back at most K turns (and at least K/2, if the
+	// budget allows), and at most about 2K turns are stored. 0 keeps all.
 	KeepTurns int
-	// VerifyStates is a test mode: a hook that modifies the state it was given
-	// to read, and returns within its timeout, fails with ErrStateModified,
-	// beside the error that it failed with itself.
+	// VerifyStates is a test mode: a hook that modifies a state it may only read,
+	// and returns within its timeout, fails with ErrStateModified, in addition to
+	// any error of its own.
 	VerifyStates bool
 
 	Clock          func() time.Time     // nil means time.Now
@@ -66,7 +66,7 @@ type Options struct {
 type Response struct {
 	Items []projection.Item // assistant messages, tool calls, reasoning
 	Usage Usage
-	Cost  float64 // in the host's currency, rolled up into the parent of a child
+	Cost  float64 // in the host's currency; a child's is added to its parent's
 	Model string  // default Options.Model
 }
 
@@ -83,7 +83,7 @@ const (
 	Aborted = thread.Aborted
 )
 
-// Result is what a child hands to its parent.
+// Result is what a child returns to its parent.
 type Result struct {
 	Outcome Outcome           `json:"outcome"`
 	Text    string            `json:"text,omitempty"`
@@ -99,7 +99,7 @@ type Memory struct {
 	index    map[string]int // of layers, by id
 	slots    []int          // indexes of layers in slot order
 	given    []int          // indexes of layers in the order given
-	reverse  []int          // the other way round
+	reverse  []int          // in the reverse of that order
 	tools    map[string]toolAt
 	frame    *projection.Frame
 	parallel int
@@ -107,18 +107,18 @@ type Memory struct {
 	newID    func() string
 	tracing  *tracing
 	closed   atomic.Bool
-	open     atomic.Int64 // runs that have not ended
+	open     atomic.Int64 // number of runs that have not ended
 	queues   queues
 	moves    moves
 
 	mu   sync.Mutex
-	late map[*call]string // abandoned hooks that are still at work
+	late map[*call]string // abandoned hooks that are still running
 	idle chan struct{}    // closed when late becomes empty; nil while nobody waits
 }
 
-// New returns a memory that drives layers over store. It reports all faults of
-// its arguments together, each naming its layer, and starts nothing: the store
-// stays the caller's to close, after the memory. A nil opts means the defaults.
+// New returns a memory that runs layers over store. It reports all faults of
+// its arguments together, each naming its layer, and starts nothing. The caller
+// closes the store, after the memory. A nil opts means the defaults.
 func New(store storage.Adapter, layers []Layer, opts *Options) (*Memory, error) {
 	m := &Memory{store: store, layers: slices.Clone(layers), index: make(map[string]int), tools: make(map[string]toolAt), late: make(map[*call]string)}
 	if opts != nil {
@@ -187,8 +187,8 @@ func (m *Memory) fillDefaults() {
 	}
 }
 
-// checkBudgets finds out whether the exact budgets of all layers fit, and so those
-// of the layers that a run has.
+// checkBudgets returns an error if the exact budgets of all layers do not fit;
+// if they do, so do those of the layers in a run.
 func (m *Memory) checkBudgets(fault func(error)) {
 	budgets := make([]projection.Budget, len(m.layers))
 	for i := range m.layers {
@@ -205,7 +205,7 @@ func (m *Memory) checkBudgets(fault func(error)) {
 }
 
 // newFrame returns what is the same in every view. Its items get neither id nor
-// time, so that a view depends on nothing else.
+// time, so that a view does not depend on anything else.
 func (m *Memory) newFrame() (*projection.Frame, error) {
 	opts := projection.FrameOptions{Policy: m.opts.Policy, Tokenizer: m.opts.Tokenizer, Tools: m.toolText()}
 	for i := range m.layers {
@@ -219,7 +219,8 @@ func (m *Memory) newFrame() (*projection.Frame, error) {
 	return frame, errors.Join(errs[:]...)
 }
 
-// fixed returns items of valid text that stand in every view, of most bytes together.
+// fixed returns items, with valid text, that are in every view, of at most most
+// bytes together.
 func fixed(what string, items []projection.Item, most int) ([]projection.Item, error) {
 	items = slices.Clone(items)
 	size := 0
@@ -237,8 +238,8 @@ func fixed(what string, items []projection.Item, most int) ([]projection.Item, e
 }
 
 // Close waits for hooks that outlived their timeouts, until ctx ends, and
-// reports those still at work. Runs that have not ended are reported too; what
-// they did not commit is lost. Begin fails from now on.
+// reports those still running. It also reports runs that have not ended; what
+// they did not commit is lost. From now on, Begin fails.
 func (m *Memory) Close(ctx context.Context) error {
 	m.closed.Store(true)
 	m.mu.Lock()
@@ -281,7 +282,7 @@ func (m *Memory) abandon(c *call, h hook) bool {
 	return true
 }
 
-// forgetLate takes note that an abandoned hook has returned.
+// forgetLate records that an abandoned hook has returned.
 func (m *Memory) forgetLate(c *call) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

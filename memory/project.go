@@ -14,29 +14,29 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// Project takes items into the log and returns what to send to the model: user
-// input before the first call of a turn, tool results before the next. Items
-// from outside pass through the Append hooks first; those that the model made
-// (assistant messages, tool calls, reasoning) do not. An item without ID or
-// Time gets them. Text that is not valid UTF-8 is repaired, which is noted in
-// the report.
+// Project adds items to the log and returns what to send to the model: user
+// input before the first call of a turn, tool results before each further call.
+// Items from outside first pass through the Append hooks; items that the model
+// made (assistant messages, tool calls, reasoning) do not. An item without ID
+// or Time gets them. Text that is not valid UTF-8 is repaired, and the report
+// says so.
 //
 // Without items, Project returns the view that it last returned in this turn.
 // With items, it extends the turn. Nothing is stored before [Run.Commit].
 //
-// If an item cannot be taken ([*ItemError]) or ctx ends before the items are in
-// the log, nothing has changed. After any other error, such as [ErrBudget], the
-// items are in the log: call again without them. An item whose ID is already in
-// the turn is not taken again.
+// If an item cannot be accepted ([*ItemError]) or ctx ends before the items are
+// in the log, nothing has changed. After any other error, such as [ErrBudget],
+// the items are in the log: call again without them. An item whose ID is
+// already in the turn is not added again.
 //
-// An item is at most 4,194,304 bytes, and those of a turn, with the response,
-// 4,718,592, as JSON in UTF-8. What is over that is refused, and the error says at
-// which item: shorten that one and call again. Results of parallel calls that are
-// too much together may also go in one by one, each with a Commit of the zero
-// Response behind it: until the last is there, the calls without result are left
-// out of the view.
+// An item is at most 4,194,304 bytes, and the items of a turn, including the
+// response, at most 4,718,592, as JSON in UTF-8. An item over these limits is
+// refused, and the error says which: shorten it and call again. If the results
+// of parallel calls are too large together, they can be added one by one, each
+// followed by a Commit of the zero Response: until the last is there, the view
+// leaves out the calls without a result.
 //
-// The view and its items are shared and not to be changed.
+// The view and its items are shared and must not be modified.
 func (r *Run) Project(ctx context.Context, items ...projection.Item) (_ *projection.View, err error) {
 	ctx, stop, err := r.occupy(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (r *Run) Project(ctx context.Context, items ...projection.Item) (_ *project
 	return view, nil
 }
 
-// openTurn returns the turn at work, after beginning one if none is.
+// openTurn returns the current turn, beginning one if there is none.
 func (r *Run) openTurn() *turn {
 	if r.turn != nil {
 		return r.turn
@@ -74,7 +74,7 @@ func (r *Run) openTurn() *turn {
 	return r.turn
 }
 
-// extend takes items into the log.
+// extend adds items to the log.
 func (r *Run) extend(ctx context.Context, traced bool, items []projection.Item) error {
 	t := r.turn
 	in := intake{m: r.m}
@@ -82,7 +82,7 @@ func (r *Run) extend(ctx context.Context, traced bool, items []projection.Item) 
 	if err != nil {
 		return err
 	}
-	if r.taken = taken; r.hasAppend() { // a hook may keep what it was given
+	if r.taken = taken; r.hasAppend() { // a hook may retain its input
 		r.taken = nil
 	}
 	if len(t.encoded) > 0 {
@@ -96,7 +96,7 @@ func (r *Run) extend(ctx context.Context, traced bool, items []projection.Item) 
 	return r.enter(taken, &in)
 }
 
-// enter puts complete items into the log, all or none.
+// enter adds complete items to the log, all or none.
 func (r *Run) enter(items []projection.Item, in *intake) error {
 	t := r.turn
 	encoded, err := r.m.appendItems(t.encoded, items)
@@ -116,7 +116,7 @@ func (r *Run) enter(items []projection.Item, in *intake) error {
 	return nil
 }
 
-// holds reports whether an item with an id is in the turn at work.
+// holds reports whether an item with an id is in the current turn.
 func (r *Run) holds(id string) bool {
 	return slices.ContainsFunc(r.log.Items(r.log.start, r.log.Len()), func(it projection.Item) bool { return it.ID == id })
 }
@@ -125,8 +125,8 @@ func (r *Run) hasAppend() bool {
 	return slices.ContainsFunc(r.cells, func(c *cell) bool { return c.layer.has[hookAppend] && c.absent == "" })
 }
 
-// admit passes items from outside through the Append hooks, each stretch of
-// them in slot order.
+// admit passes items from outside through the Append hooks, each consecutive
+// group of them in slot order.
 func (r *Run) admit(ctx context.Context, traced bool, in *intake, items []projection.Item) ([]projection.Item, error) {
 	var out []projection.Item
 	for len(items) > 0 {
@@ -150,7 +150,7 @@ func (r *Run) admit(ctx context.Context, traced bool, in *intake, items []projec
 func (r *Run) pipe(ctx context.Context, traced bool, in *intake, items []projection.Item) ([]projection.Item, error) {
 	for _, i := range r.m.slots {
 		if len(items) == 0 {
-			break // the hooks before have dropped all of them
+			break // earlier hooks have dropped all of them
 		}
 		c, err := r.callHook(ctx, traced, hookAppend, i, func(c *call) error {
 			out, note, err := c.cell.layer.code.append(c.ctx, c.x, c.records, c.state, slices.Clip(items))
@@ -203,7 +203,7 @@ func useOf(v *projection.View, layer string) *projection.LayerUse {
 	return stored.UseOf(v.Layers, layer)
 }
 
-// recall runs the Recall hooks, telling them what of the log is shown.
+// recall runs the Recall hooks, telling them what is shown of the log.
 func (r *Run) recall(ctx context.Context, traced bool, shown []projection.Item) *hookCalls {
 	log, query := r.log.held(), r.log.Query()
 	hc := r.prepare(ctx, traced, hookRecall, r.m.slots, func(c *call) (err error) {
@@ -224,7 +224,7 @@ func (r *Run) recall(ctx context.Context, traced bool, shown []projection.Item) 
 	return hc
 }
 
-// contribute makes the layers' contributions of what they recalled, and the
+// contribute turns what the layers recalled into contributions and collects the
 // changes that they want.
 func (r *Run) contribute(hc *hookCalls) {
 	room := r.m.bounds.outputs
@@ -259,8 +259,8 @@ func (r *Run) contribute(hc *hookCalls) {
 	}
 }
 
-// delta returns the Delta hook of a layer as package projection calls it, after the
-// calls of Recall.
+// delta returns a layer's Delta hook in the form in which package projection
+// calls it, after the calls of Recall.
 func (r *Run) delta(hc *hookCalls, c *cell) func(old, new string) (string, bool) {
 	return func(old, new string) (string, bool) {
 		d := r.prepare(hc.ctx, hc.trace, hookDelta, []int{r.m.index[c.layer.spec.ID]}, func(c *call) error {
@@ -278,8 +278,8 @@ func (r *Run) delta(hc *hookCalls, c *cell) func(old, new string) (string, bool)
 	}
 }
 
-// passages returns what a layer recalled as valid texts. They are what they were
-// if the layer recalled the same as before.
+// passages returns what a layer recalled, as valid texts. If the layer recalled
+// the same as before, they are the same.
 func passages(out *recalled, before []projection.Passage) []projection.Passage {
 	if out.text == "" && len(out.items) == 0 {
 		return nil
@@ -310,14 +310,14 @@ func passages(out *recalled, before []projection.Passage) []projection.Passage {
 	return texts
 }
 
-// unshown says what of recalled items a prompt does not show; nothing if that is
-// none of it.
+// unshown says which parts of recalled items a prompt does not show, or nothing
+// if there are none.
 func unshown(items []projection.Item) string {
 	var media, names, roles int
 	for i := range items {
 		it := &items[i]
 		media += btoi(slices.ContainsFunc(it.Parts, func(p projection.Part) bool { return p.Type != projection.TextPart }))
-		names += btoi(it.Name != "" && it.Kind != projection.ToolCall) // whose text has it
+		names += btoi(it.Name != "" && it.Kind != projection.ToolCall) // whose text includes it
 		roles += btoi(it.Kind != "" && it.Kind != projection.Message || it.Role != "" && it.Role != projection.System)
 	}
 	var had []string

@@ -12,13 +12,13 @@ import (
 
 const (
 	maxPruned = 8 // turns that one commit deletes
-	old       = 2 // ops: a turn, or the head of a child, with its execution
+	old       = 2 // ops: a turn, or the head of a child, each with its execution
 )
 
-// deletions counts what a batch has beside that which deletes what is old.
+// deletions counts what a batch has besides the deletion of what is old.
 type deletions struct {
 	b         *batch
-	ops, size int // before there were any
+	ops, size int // ops and bytes without deletions
 }
 
 // fit reports whether the batch can delete n keys more.
@@ -26,12 +26,12 @@ func (d *deletions) fit(n int) bool {
 	return len(d.b.ops)+n <= d.b.m.bounds.layers+old && d.b.size-d.size <= d.b.m.bounds.slack/2
 }
 
-// more reports whether the batch is to delete another thing that is old. What has to
-// wait goes with the commits to come.
+// more reports whether the batch should delete another old object. The rest is
+// left to later commits.
 func (d *deletions) more() bool { return d.fit(old) && len(d.b.ops)-d.ops+old <= maxPrune }
 
-// prune adds the deletion of turns from first up to a number, and of what goes
-// with them, a few at a time. It returns the first turn that is kept.
+// prune adds the deletion of turns from first up to a number, and of what
+// belongs to them, a few at a time. It returns the first turn that is kept.
 func (b *batch) prune(ctx context.Context, r *Run, first, upTo int) (int, error) {
 	if first > upTo {
 		return first, nil
@@ -77,7 +77,7 @@ func (b *batch) prune(ctx context.Context, r *Run, first, upTo int) (int, error)
 	return first, nil
 }
 
-// pruneRun adds the deletion of an execution whose last turn goes.
+// pruneRun adds the deletion of an execution whose last turn is deleted.
 func (d *deletions) pruneRun(ctx context.Context, r *Run, key string, data []byte, turn int) error {
 	t, err := stored.Decode[thread.Turn](key, data)
 	if err != nil {
@@ -112,7 +112,7 @@ func (d *deletions) pruneExecution(ctx context.Context, r *Run, id string) error
 		if err != nil {
 			return err
 		}
-		if !d.fit(len(removed)) { // before: nothing finds them once the record of the execution has gone
+		if !d.fit(len(removed)) { // delete these first: nothing finds them without the record of the execution
 			if err := r.m.removeAll(ctx, id, removed); err != nil {
 				return err
 			}
@@ -147,7 +147,7 @@ func (c *cell) remove(ctx context.Context, prefix string) error {
 	return c.m.removeAll(ctx, prefix, ops)
 }
 
-// listed returns what deletes all keys with a prefix.
+// listed returns the deletions of all keys with a prefix.
 func (m *Memory) listed(ctx context.Context, prefix string) (ops []storage.Op, err error) {
 	for key, err := range m.store.List(ctx, prefix) {
 		if err != nil {
@@ -158,7 +158,7 @@ func (m *Memory) listed(ctx context.Context, prefix string) (ops []storage.Op, e
 	return ops, nil
 }
 
-// removeAll makes deletions, a batch at a time.
+// removeAll applies deletions, a batch at a time.
 func (m *Memory) removeAll(ctx context.Context, prefix string, ops []storage.Op) error {
 	for part := range m.bounds.Batches(ops) {
 		ctx, span := m.tracing.operation(ctx, "delete_memory", prefix, "")

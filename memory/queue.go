@@ -7,21 +7,22 @@ import (
 	"sync/atomic"
 )
 
-// queues are where the runs of one Memory wait for one another to write a key:
-// the head of a lineage, the state of a layer. Who comes first writes first; who
-// waits for no key of another never waits. A key that is contested would else be
-// written by whoever is quickest, and the others would try ten times and give up.
+// queues are where the runs of one Memory wait for each other to write a key:
+// the head of a lineage, or the state of a layer. The first to come writes
+// first; a run whose keys nobody else uses never waits. Without queues, the
+// fastest would always write a contested key, and the others would try ten
+// times and give up.
 //
-// A batch enters with all of its keys, in byte order, so that no two wait for
-// each other. While it is inside no hook runs, and it waits for nothing that
-// belongs to a run.
+// A batch enters with all of its keys, in byte order, so that no two batches
+// wait for each other. While it is inside, no hook runs, and it waits for
+// nothing that belongs to a run.
 type queues struct {
 	mu   sync.Mutex
-	held map[string][]chan struct{} // by key that a batch holds: who waits for it, in order
+	held map[string][]chan struct{} // by key held by a batch: the waiters, in order
 }
 
-// enter waits until no other batch holds one of keys, which are sorted, and holds
-// them. If ctx ends before, it holds none.
+// enter waits until no other batch holds one of keys, which must be sorted, and
+// then holds them. If ctx ends first, it holds none.
 func (q *queues) enter(ctx context.Context, keys []string) error {
 	n := 0
 	for {
@@ -42,8 +43,8 @@ func (q *queues) enter(ctx context.Context, keys []string) error {
 	}
 }
 
-// hold takes the keys after the first n. It returns how many are held then, and,
-// if that is not all, what is closed when the next one is.
+// hold takes the keys after the first n. It returns how many are held then and,
+// if that is not all, a channel that is closed when the next one is.
 func (q *queues) hold(keys []string, n int) (int, chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -62,7 +63,7 @@ func (q *queues) hold(keys []string, n int) (int, chan struct{}) {
 	return n, nil
 }
 
-// withdraw takes somebody out of the queue for a key, and reports whether it
+// withdraw removes a waiter from the queue for a key, and reports whether it
 // was still waiting.
 func (q *queues) withdraw(key string, mine chan struct{}) bool {
 	q.mu.Lock()
@@ -75,7 +76,7 @@ func (q *queues) withdraw(key string, mine chan struct{}) bool {
 	return true
 }
 
-// leave hands each key to who has waited longest for it.
+// leave hands each key to the one who has waited longest for it.
 func (q *queues) leave(keys []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -90,12 +91,12 @@ func (q *queues) leave(keys []string) {
 	}
 }
 
-// moves count, by key, the batches of one Memory that may have changed it, so that
-// who holds a key knows whether what it read before is out of date. Keys share
-// counters: to be told so wrongly costs a read.
+// moves counts, by key, the batches of one Memory that may have changed it, so
+// that the holder of a key knows whether what it read earlier is outdated. Keys
+// share counters: a false alarm costs a read.
 type moves [1 << 10]atomic.Uint64
 
-// of returns the counter of a key. It is read before the key is.
+// of returns the counter of a key. Read it before reading the key.
 func (m *moves) of(key string) *atomic.Uint64 {
 	sum := uint32(2166136261) // FNV-1a
 	for i := range len(key) {

@@ -8,10 +8,10 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// The encodings of the records of package thread, which decodes them.
+// The encodings of the records that package thread decodes.
 
-// appendRun appends the record of an execution. It is encoded by hand: it is written
-// at every turn.
+// appendRun appends the record of an execution. It encodes by hand because this
+// is written every turn.
 func appendRun(b []byte, x *thread.Run) []byte {
 	b = append(b, `{"v":1`...)
 	b = appendjson.Text(b, "execution", x.ID)
@@ -69,7 +69,7 @@ func appendUse(b []byte, u *projection.LayerUse) []byte {
 	return append(b, '}')
 }
 
-// appendHistory appends what became of the log.
+// appendHistory appends what happened to the log.
 func appendHistory(b []byte, u *projection.HistoryUse) []byte {
 	b = append(b, '{')
 	b = strconv.AppendInt(appendjson.Field(b, "from"), int64(u.From), 10)

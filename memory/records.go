@@ -10,37 +10,40 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Records are the entries that a layer keeps beside its state, in one scope:
-// documents, an index, what is too large or too many for a state. Hooks read
-// them here and write them with [Change.Put] and [Change.Delete]; what earlier
-// hooks of the same turn wrote is seen already. Keys are relative to the scope:
-// "/" joins segments, and storage.EscapeSegment makes a segment of any text.
+// Records are the entries that a layer keeps besides its state, in one scope:
+// documents, an index, what is too large or too numerous for a state. Hooks
+// read them here and write them with [Change.Put] and [Change.Delete]; writes
+// of earlier hooks in the same turn are visible already. Keys are relative to
+// the scope: "/" joins segments, and storage.EscapeSegment turns any text into
+// a segment.
 //
-// Records is a view as of the phase that it was given to, over a store that
-// others may write; it is safe for concurrent use.
+// Records shows the store as of the phase to which it was given, although
+// others may write it; it is safe for concurrent use.
 type Records struct {
 	m       *Memory
 	prefix  string
 	pending []write // not in the store yet; sorted, one for each key
 }
 
-// Key returns the full key of a record, as it stands in the store: for an
-// item's Refs.
+// Key returns the full key of a record, as it is in the store: for an item's
+// Refs.
 func (r *Records) Key(key string) string { return r.prefix + key }
 
-// Space tells the Records of one scope, between two clears, in one Memory from
-// all others: a key for what a layer keeps of them in memory.
+// Space distinguishes the Records of one scope, between two clears, in one
+// Memory from all others. Layers use it as a key for what they cache about
+// them.
 type Space struct {
 	m      *Memory
 	prefix string
 }
 
-// Space returns what r are the records of.
+// Space returns the space to which r belongs.
 func (r *Records) Space() Space { return Space{r.m, r.prefix} }
 
-// Limits returns what there is room for in a change: what the store takes of a key and
-// a value, and of a batch that is smaller than usual the layer's share, beside its state. A
-// change with more is made as long as the other layers leave room.
+// Limits returns how much may be in a change: what the store accepts of a key
+// and a value and, if its batches are smaller than usual, the layer's share of
+// a batch, besides its state. A larger change is applied only if the other
+// layers leave room.
 func (r *Records) Limits() storage.Limits { return r.m.bounds.change.Below(r.prefix) }
 
 // Get returns the value of key, or an error that is [storage.ErrNotFound].
@@ -110,7 +113,8 @@ func (r *Records) Scan(ctx context.Context, prefix string, opts *storage.ScanOpt
 	}
 }
 
-// merge lays the pending writes over stored entries, and makes keys relative.
+// merge overlays stored entries with the pending writes, and makes keys
+// relative.
 func (r *Records) merge(prefix string, opts *storage.ScanOptions, stored iter.Seq2[storage.Entry, error]) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
 		order := strings.Compare
@@ -174,7 +178,7 @@ func (r *Records) find(key string) (int, bool) {
 	return slices.BinarySearchFunc(r.pending, key, func(w write, key string) int { return strings.Compare(w.key, key) })
 }
 
-// with returns the records with more writes pending.
+// with returns the records with further pending writes.
 func (r *Records) with(writes []write) *Records {
 	next := &Records{m: r.m, prefix: r.prefix, pending: slices.Clone(r.pending)}
 	for _, w := range writes {

@@ -8,8 +8,8 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// TurnReport says how a turn went: of the turn at work, or of the last one if
-// none is. What Begin saw is in the report of the first turn.
+// TurnReport says how a turn went: the current turn, or the last one if there
+// is none. The report of the first turn includes what happened in Begin.
 type TurnReport struct {
 	Execution string                `json:"execution"`
 	Turn      int                   `json:"turn,omitempty"` // its number in the thread; 0 before it is committed
@@ -35,8 +35,8 @@ type Status = thread.Status
 const (
 	StatusOK      = thread.StatusOK
 	StatusError   = thread.StatusError   // it returned an error or panicked
-	StatusTimeout = thread.StatusTimeout // its time was up
-	StatusSkipped = thread.StatusSkipped // it was not called: the layer is disabled, or the phase was cancelled
+	StatusTimeout = thread.StatusTimeout // it did not return in time
+	StatusSkipped = thread.StatusSkipped // not called: the layer is disabled, or the phase was cancelled
 )
 
 // Degraded reports whether a hook failed or was skipped.
@@ -55,7 +55,7 @@ func (t *TurnReport) notable() []HookReport {
 	return out
 }
 
-// view takes over what a view came to.
+// view copies what a view says about itself.
 func (t *TurnReport) view(v *projection.View) {
 	t.Tokens, t.Cap, t.Stable, t.Opened = v.Tokens, v.Cap, v.StableTokens, v.Opened
 	t.Layers, t.History = v.Layers, v.History
@@ -70,12 +70,12 @@ func (t *TurnReport) clone() TurnReport {
 	return c
 }
 
-// reports has the report of the turn at work, or of the last one. It may be read and
-// added to at any time: each function locks it.
+// reports holds the report of the current turn, or of the last one. It may be
+// read and extended at any time: each method locks it.
 type reports struct {
 	mu   sync.Mutex
 	turn TurnReport
-	lost []HookReport // of the changes that could not be made again once their turn was written
+	lost []HookReport // about changes that could not be reapplied after their turn was written
 }
 
 // now returns a copy.
@@ -95,8 +95,8 @@ func (r *reports) open(execution string, step int) {
 	}
 }
 
-// called adds n reports of hook calls and returns them, which nobody changes. A turn
-// has most of them or so.
+// called adds n reports of hook calls and returns them; nobody changes them
+// later. most is about how many a turn has.
 func (r *reports) called(n, most int, report func(i int) HookReport) []HookReport {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,8 +117,8 @@ func (r *reports) add(rep HookReport) {
 	r.turn.Hooks = append(r.turn.Hooks, rep)
 }
 
-// failed adds the report of a change that could not be made. If the turn is written
-// already, the next one's record has it.
+// failed adds the report of a change that could not be made. If the turn is
+// written already, it goes to the record of the next one.
 func (r *reports) failed(rep HookReport) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,28 +135,28 @@ func (r *reports) warn(note string) {
 	r.turn.Notes = append(r.turn.Notes, note)
 }
 
-// projected takes over what a view came to.
+// projected copies what a view says about itself.
 func (r *reports) projected(v *projection.View) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.turn.view(v)
 }
 
-// conflicted counts a try of the commit that lost.
+// conflicted counts a failed try of the commit.
 func (r *reports) conflicted() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.turn.Conflicts++
 }
 
-// committed says which turn was written.
+// committed sets which turn was written.
 func (r *reports) committed(turn int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.turn.Turn = turn
 }
 
-// recorded returns what the record of the turn says.
+// recorded returns what the record of the turn contains.
 func (r *reports) recorded() (hooks []HookReport, notes []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,30 +12,30 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// Run is one execution. It is used by one caller at a time: calls wait for one
-// another. [Run.Call], [Run.Report], [Run.Execution], [Run.Tools] and the
+// Run is one execution. One caller uses it at a time: concurrent calls wait for
+// one another. [Run.Call], [Run.Report], [Run.Execution], [Run.Tools] and the
 // Return of children may be called at any time.
 type Run struct {
 	m       *Memory
 	id      string
 	who     Identity
 	runKey  string
-	fork    *thread.Log // the log that it began with, if that was its parent's
+	fork    *thread.Log // the log that it began with, if that came from its parent
 	began   time.Time
-	resumed string  // tells it from the same execution where that began, or was resumed before
+	resumed string  // distinguishes it from earlier runs of the same execution
 	cells   []*cell // in the order given
 
 	account account
 	reports reports
 	family  family
 	stop    context.Context
-	cancel  context.CancelFunc // ends stop, and what is at work in a child, when the run ends
-	mu      sync.Mutex         // of the cells
+	cancel  context.CancelFunc // ends stop, and operations in progress in a child, when the run ends
+	mu      sync.Mutex         // guards the cells
 
-	work   token // while an operation is at work
+	work   token // held during an operation
 	writer writer
 
-	// What follows belongs to the operation at work.
+	// The following belongs to the current operation.
 	lineage   lineage
 	log       heldLog
 	texts     *texts
@@ -44,25 +44,25 @@ type Run struct {
 	contribs  []projection.Contribution // of the active layers that recall, in slot order
 	turn      *turn                     // nil between turns
 	taken     []projection.Item         // a buffer
-	spare     []call                    // of a hook, which are over: the next ones are made of them
-	clock     *time.Timer               // of those calls, as is done
+	spare     []call                    // of a finished hook; their memory is reused for the next calls
+	clock     *time.Timer               // of those calls, likewise
 	done      chan struct{}
-	untraced  trace.TracerProvider // that made no span for the run; nil: none
+	untraced  trace.TracerProvider // the one that made no span for the run; nil: none
 	itemBytes []byte               // a buffer, used again
 }
 
-// turn is what the turn at work came to so far.
+// turn is the current turn as far as it has got.
 type turn struct {
 	view     *projection.View
 	encoded  []byte    // its items as JSON, with commas
-	given    int       // of its items, the first ones, which are those of the parent's turn at work
-	response *Response // as Commit was given it
-	fromUser bool      // a user message is among its items
-	learned  bool      // its Store hooks have run
+	given    int       // number of its first items, which come from the parent's current turn
+	response *Response // as passed to Commit
+	fromUser bool      // whether it has a user message
+	learned  bool      // whether its Store hooks have run
 }
 
-// idle reports whether there is nothing in the turn at work to store: what
-// began it failed, or a child was given it and did nothing.
+// idle reports whether the current turn has nothing to store: what began it
+// failed, or a child was given it and did nothing.
 func (r *Run) idle() bool {
 	t := r.turn
 	return t.view == nil && t.response == nil && r.log.Len() == r.log.start+t.given
@@ -89,15 +89,15 @@ func (m *Memory) newRun(id string, who Identity) *Run {
 	return r
 }
 
-// occupy waits until the run is free, and says whether it can be used: not if it
-// has ended, or had begun to with a Return that failed. The context that it returns
-// ends with the run. The caller ends with vacate.
+// occupy waits until the run is free, and returns an error if it cannot be used
+// because it has ended, or had begun to with a failed Return. The context that
+// it returns ends with the run. The caller must call vacate.
 func (r *Run) occupy(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	return r.occupyFor(ctx, false)
 }
 
-// occupyFor is occupy for anything, or for the end alone, which may go on where it
-// failed before.
+// occupyFor is occupy for any operation, or only for the end, which may
+// continue after a failure.
 func (r *Run) occupyFor(ctx context.Context, end bool) (context.Context, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
 		return ctx, nil, err
@@ -117,7 +117,7 @@ func (r *Run) occupyFor(ctx context.Context, end bool) (context.Context, context
 	return ctx, func() { stop(); cancel() }, nil
 }
 
-// vacate lets the next operation have the run. stop is what occupy returned.
+// vacate frees the run for the next operation. stop is what occupy returned.
 func (r *Run) vacate(stop context.CancelFunc) {
 	if stop != nil {
 		stop()
@@ -128,7 +128,7 @@ func (r *Run) vacate(stop context.CancelFunc) {
 // Execution returns what hooks would see of the execution now.
 func (r *Run) Execution() *Execution {
 	now := r.account.now()
-	x := new(struct { // in one piece: each phase makes one
+	x := new(struct { // one allocation: every phase makes one
 		Execution
 		snapshot
 	})
@@ -148,13 +148,14 @@ func (r *Run) Execution() *Execution {
 	return &x.Execution
 }
 
-// Report says how the turn at work went so far, or the last one if none is.
+// Report returns how the current turn has gone so far, or the last one if there
+// is none.
 func (r *Run) Report() TurnReport {
 	return r.reports.now()
 }
 
-// prepare prepares a hook's calls for those layers, in the order of their
-// indexes, that have it and are active. Disabled ones are reported as skipped.
+// prepare prepares a hook's calls in the given layers, as far as they have the
+// hook and are active. It reports disabled ones as skipped.
 func (r *Run) prepare(ctx context.Context, traced bool, h hook, order []int, do func(c *call) error) *hookCalls {
 	n := 0
 	for _, i := range order {
@@ -167,7 +168,7 @@ func (r *Run) prepare(ctx context.Context, traced bool, h hook, order []int, do 
 		return hc
 	}
 	if h == hookRecall || h == hookStore {
-		// Only these two run under the token of work, one after another.
+		// Only these two run under the work token, one after another.
 		reuse := r.spare
 		hc.clock, hc.done = r.clock, r.done
 		r.clock, r.done = nil, nil
@@ -211,8 +212,8 @@ func (r *Run) callHook(ctx context.Context, traced bool, h hook, i int, do func(
 	return &hc.calls[0], hc.calls[0].failed
 }
 
-// reportCalls reports calls of a hook that are over, and ends their spans. view
-// says what became of what Recall put out.
+// reportCalls reports finished calls of a hook, and ends their spans. view says
+// what became of the output of Recall.
 func (r *Run) reportCalls(hc *hookCalls, view *projection.View) {
 	if len(hc.calls) == 0 {
 		return
@@ -250,8 +251,9 @@ func (r *Run) skipped(ctx context.Context, traced bool, h hook, c *cell) {
 	}
 }
 
-// changeFailed turns a call that went well into a failed one: what it wanted
-// changed could not be. If the turn is written already, the next one's record has it.
+// changeFailed marks a successful call as failed because the change that it
+// wanted could not be made. If the turn is written already, that goes to the
+// record of the next one.
 func (r *Run) changeFailed(c *cell, hook string, err error) {
 	rep := HookReport{Layer: c.layer.spec.ID, Hook: hook, Status: StatusError, Err: err, Error: err.Error()}
 	r.reports.failed(rep)

@@ -14,20 +14,21 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// kept is a state's envelope, or a lineage's head, as it was last read or written.
+// kept is a state's envelope, or a lineage's head, as it was last read or
+// written.
 type kept struct {
 	stored.Envelope
 	raw     []byte // nil: absent
 	version storage.Version
-	current bool   // version is known: that of raw when it was read or written
-	moved   uint64 // what moves said of the key then
+	current bool   // whether version is known to be that of raw when it was read or written
+	moved   uint64 // what moves said about the key then
 }
 
-// stale reports whether the key must be read before it is written: its version is
-// not known, or another run of the Memory may have changed it since.
+// stale reports whether the key must be read before it is written: its version
+// is unknown, or another run of the Memory may have changed it.
 func (k *kept) stale(moved *atomic.Uint64) bool { return !k.current || k.moved != moved.Load() }
 
-// loadKept reads what stands under a key, with its version; nothing if it is
+// loadKept reads the value of a key with its version; both are empty if it is
 // absent.
 func (m *Memory) loadKept(ctx context.Context, key string, moved *atomic.Uint64) (k kept, err error) {
 	k.current, k.moved = true, moved.Load()
@@ -37,8 +38,7 @@ func (m *Memory) loadKept(ctx context.Context, key string, moved *atomic.Uint64)
 	return k, err
 }
 
-// loadState reads the envelope of the layer's scope. was is what it is expected
-// to be.
+// loadState reads the envelope of the layer's scope. was is the expected one.
 func (c *cell) loadState(ctx context.Context, was *kept) (kept, error) {
 	key := c.stateKey
 	var k kept
@@ -67,24 +67,25 @@ type cell struct {
 	kind     Scope
 	absent   string // why the layer is not active here; empty if it is
 	inited   bool
-	recalls  input // the next one of Recall, and of Store
+	recalls  input // the next inputs of Recall and of Store
 	stores   input
 
-	// Guarded by mu, which is never held while a hook or an update runs.
-	state    any      // what hooks see: settled with all pending changes
+	// The following is guarded by mu, which is never held while a hook or an
+	// update runs.
+	state    any      // what hooks see: settled plus all pending changes
 	settled  any      // as Init returned it, or as it was last committed
 	origin   any      // as Init returned it when nothing was stored
-	born     int      // what was stored then said of clears
+	born     int      // number of clears stored at that time
 	stored   kept     // what settled was computed from, or stored as
 	pending  []change // since the last commit, in order
 	records  *Records
-	cleared  int    // clears that records comes after
-	seed     bool   // settled came from a parent and is stored with the next batch
-	detached bool   // settled came from a parent and is not what the scope holds
-	revision uint64 // of state
+	cleared  int    // number of clears before records
+	seed     bool   // settled came from a parent and will be stored with the next batch
+	detached bool   // settled came from a parent and differs from the scope
+	revision uint64 // increases with each change of state
 }
 
-// input returns what the next call of a hook is given.
+// input returns the input of the next call of a hook.
 func (c *cell) input(h hook) input {
 	next := &c.recalls
 	switch h {
@@ -137,7 +138,7 @@ func (c *cell) decode(k *kept) (state any, found bool, err error) {
 	return state, true, nil
 }
 
-// apply returns the state after a change. The state itself stays as it is.
+// apply returns the state after a change, without modifying the state itself.
 func (l *Layer) apply(state any, ch *change) (next any, err error) {
 	if ch.clear {
 		state = l.code.zero()
@@ -156,8 +157,8 @@ func (l *Layer) apply(state any, ch *change) (next any, err error) {
 	return ch.update(state), nil
 }
 
-// amend makes a change seen by the next hook and keeps it for the next batch.
-// A change that cannot be made changes nothing.
+// amend makes a change visible to the next hook and keeps it for the next
+// batch. A change that cannot be applied changes nothing.
 func (c *cell) amend(ch change) error {
 	if ch.empty() {
 		return nil
@@ -189,7 +190,7 @@ func (c *cell) amend(ch change) error {
 	}
 }
 
-// see brings records up to date after a change that joined pending.
+// see updates records after a change was added to pending.
 func (c *cell) see(ch *change) {
 	if ch.clear {
 		c.records = &Records{m: c.m, prefix: stored.RecordsPrefix(c.prefix, c.stored.Clears+1)}
@@ -201,8 +202,8 @@ func (c *cell) see(ch *change) {
 
 func returnedFirst(a, b change) int { return btoi(b.returned) - btoi(a.returned) }
 
-// remake sets what is settled and what is pending to what f makes of them, and the
-// state to what that comes to. Changes that can no longer be made go; lost says why.
+// remake sets settled and pending to what f returns for them, and recomputes
+// state. It drops changes that can no longer be applied; lost says why.
 func (c *cell) remake(f func(settled any, pending []change) (any, []change)) (lost []error) {
 	for {
 		c.mu.Lock()

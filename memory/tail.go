@@ -13,8 +13,8 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// loadLog reads where the lineage stands, the part of its log that can be used,
-// and the epoch, if that still fits the log.
+// loadLog reads the lineage's position, the usable part of its log, and the
+// epoch, if that still fits the log.
 func (r *Run) loadLog(ctx context.Context) error {
 	resumed := r.account.now().step > 0
 	h, err := r.lineage.load(ctx, resumed)
@@ -52,8 +52,8 @@ func (r *Run) loadLog(ctx context.Context) error {
 	return r.loadEpoch(ctx, log, e, turns)
 }
 
-// readEpoch reads the epoch that the lineage's last turn left; nil if it left
-// none.
+// readEpoch reads the epoch that the lineage's last turn left, or nil if it
+// left none.
 func (r *Run) readEpoch(ctx context.Context) (*epochHead, error) {
 	key := r.lineage.epochKey
 	data, _, err := r.m.store.Get(ctx, key)
@@ -75,8 +75,8 @@ func (r *Run) readEpoch(ctx context.Context) (*epochHead, error) {
 	return e, nil
 }
 
-// loadPinned returns the message that the epoch pins, if that is older than the
-// first turn of the log; else nil.
+// loadPinned returns the message that the epoch pins if it is older than the
+// first turn of the log, or else nil.
 func (r *Run) loadPinned(ctx context.Context, log *thread.Log, e *epochHead, first *tailTurn) (*projection.Item, error) {
 	if r.m.opts.KeepTurns > 0 || e.Pin == nil || !before(e.Pin, first) {
 		return nil, nil
@@ -100,8 +100,8 @@ func (r *Run) loadPinned(ctx context.Context, log *thread.Log, e *epochHead, fir
 	return &t.Items[e.Pin.Item], nil
 }
 
-// before reports whether the position is in no turn of the log that begins with
-// one.
+// before reports whether the position is in no turn of a log that begins with
+// the given one.
 func before(p *thread.Position, first *tailTurn) bool {
 	return p.Execution != first.in || p.Turn < first.Number
 }
@@ -113,8 +113,8 @@ type tailTurn struct {
 	in string
 }
 
-// tailBound returns a function that is shown turns, the newest first, and says
-// when there are enough.
+// tailBound returns a function that is called with turns, newest first, and
+// reports when there are enough.
 func (r *Run) tailBound(e *epochHead) func(t *tailTurn) bool {
 	tokens, turns := 0, 0
 	limit, keep := r.m.opts.Policy.Cap(), r.m.opts.KeepTurns
@@ -154,7 +154,7 @@ func (r *Run) tailBound(e *epochHead) func(t *tailTurn) bool {
 	}
 }
 
-// readTail returns turns of a log, oldest first: as many as enough wants.
+// readTail returns turns of a log, oldest first, as many as enough demands.
 func (m *Memory) readTail(ctx context.Context, log *thread.Log, enough func(*tailTurn) bool) ([]tailTurn, error) {
 	var tail []tailTurn
 	for t, err := range log.Backward(ctx, m.store) {
@@ -174,13 +174,13 @@ func (m *Memory) readTail(ctx context.Context, log *thread.Log, enough func(*tai
 	return tail, nil
 }
 
-// sized reports whether the sizes in a record are those of the run's tokenizer.
+// sized reports whether the sizes in a record come from the run's tokenizer.
 func (r *Run) sized(t *tailTurn) bool {
 	return t.Tokenizer == r.m.frame.Tokenizer().Name() && len(t.Sizes) == len(t.Items)
 }
 
-// loadEpoch goes on with the prefix of the lineage's last turn. A state that does
-// not fit the log any more is left out: the next projection opens an epoch.
+// loadEpoch continues the prefix of the lineage's last turn. If its state no
+// longer fits the log, it is dropped, and the next projection opens an epoch.
 func (r *Run) loadEpoch(ctx context.Context, log *thread.Log, e *epochHead, turns []tailTurn) error {
 	pinned, err := r.loadPinned(ctx, log, e, &turns[0])
 	if err != nil {
@@ -220,8 +220,8 @@ func shownTexts(t *thread.Turn) []thread.ItemRef {
 	return refs
 }
 
-// loadText reads the item that is referred to; nil if it is gone. records are the
-// turns that were read already.
+// loadText reads the item that is referred to, or nil if it is gone. records
+// are the turns read so far.
 func (r *Run) loadText(ctx context.Context, ref *thread.ItemRef, records map[int]*thread.Turn) (*projection.Item, error) {
 	t := records[ref.Turn]
 	if t == nil {

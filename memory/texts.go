@@ -11,15 +11,15 @@ import (
 
 // texts knows the items outside the log that a lineage showed lately: in which
 // turn's record each is stored, its digest and its size. So an unchanged text
-// is neither encoded nor hashed again, and costs a record one reference.
+// is neither encoded nor hashed again, and costs a record only a reference.
 type texts struct {
 	tok     projection.Tokenizer
 	keep    int // Options.KeepTurns
 	byText  map[string]*text
-	byItem  map[*projection.Item]*text // a short cut for items seen before, where they were
-	byHash  map[string]int             // turn of texts not seen yet by this run, by digest
-	marking int                        // how often marking was started
-	marked  []*text                    // since marking was started, in order
+	byItem  map[*projection.Item]*text // shortcut for items seen before, at the same address
+	byHash  map[string]int             // turns of texts not seen yet by this run, by digest
+	marking int                        // how often startMarking was called
+	marked  []*text                    // since startMarking was called, in order
 	before  []*text                    // when a turn was last stored
 	fresh   []*text                    // found since then
 	buffer  []byte                     // of their encodings
@@ -29,12 +29,12 @@ type texts struct {
 type text struct {
 	item    projection.Item
 	digest  [32]byte // hex
-	turn    int      // whose record has it; 0: none yet
+	turn    int      // the turn whose record has it; 0: none yet
 	tokens  int
 	marking int                // when it was last marked
-	index   int                // in marked then
+	index   int                // its index in marked then
 	encoded []byte             // until it is stored
-	next    *text              // another item that reads the same
+	next    *text              // another text with the same digest
 	at      []*projection.Item // its keys in byItem
 	atFirst [2]*projection.Item
 }
@@ -43,11 +43,11 @@ func newTexts(tok projection.Tokenizer, keep int) *texts {
 	return &texts{tok: tok, keep: keep, byText: make(map[string]*text), byItem: make(map[*projection.Item]*text), byHash: make(map[string]int)}
 }
 
-// startMarking forgets what was marked. What is not marked from now on, stored
-// forgets.
+// startMarking clears the marks. stored forgets what is not marked after this.
 func (t *texts) startMarking() { t.marking, t.marked = t.marking+1, t.marked[:0] }
 
-// mark returns what is known of an item. size is negative if it must be counted.
+// mark returns the text of an item, and marks it. size is negative if it must
+// be counted.
 func (t *texts) mark(it *projection.Item, size int) *text {
 	x := t.byItem[it]
 	if x == nil {
@@ -65,7 +65,7 @@ func (t *texts) mark(it *projection.Item, size int) *text {
 	return x
 }
 
-// find returns what is known of an item that stands where none was seen.
+// find returns the text of an item at an address where none was seen.
 func (t *texts) find(it *projection.Item, size int) *text {
 	key := it.Text()
 	x := t.byText[key]
@@ -89,8 +89,9 @@ func (t *texts) find(it *projection.Item, size int) *text {
 	return x
 }
 
-// turn returns whose record turn n refers to for a text: its own, if the text is
-// new or was stored so long ago that the record will go before turn n does.
+// turn returns the turn to whose record turn n refers for a text: n itself if
+// the text is new, or stored so long ago that its record will be deleted before
+// turn n.
 func (t *texts) turn(x *text, n int) int {
 	if x.turn == 0 || t.keep > 0 && x.turn <= n-max(t.keep/2, 1) {
 		return n
@@ -109,7 +110,7 @@ func (t *texts) appendRef(b []byte, x *text, n int) []byte {
 	return append(b, '}')
 }
 
-// seen takes note of where a record says that texts are stored.
+// seen records where texts are stored.
 func (t *texts) seen(rec *thread.Turn) {
 	if rec.View == nil {
 		return
@@ -121,14 +122,14 @@ func (t *texts) seen(rec *thread.Turn) {
 	}
 }
 
-// stored takes note that turn n was written, and forgets what it does not show.
+// stored records that turn n was written, and forgets what it does not show.
 func (t *texts) stored(n int) {
 	for _, x := range t.marked {
 		x.turn, x.encoded = t.turn(x, n), nil
 	}
 	clear(t.byHash)
 	for _, x := range t.fresh {
-		if x.marking != t.marking { // a try showed it, but not the last one
+		if x.marking != t.marking { // an earlier try showed it, but not the last one
 			t.forget(x)
 		}
 	}
@@ -146,7 +147,7 @@ func (t *texts) stored(n int) {
 	t.before, t.marked = t.marked, t.before[:0]
 }
 
-// maxPlaces bounds the short cuts to one text.
+// maxPlaces bounds the shortcuts to one text.
 const maxPlaces = 16
 
 func (t *texts) forget(x *text) {

@@ -2,12 +2,12 @@ package memory
 
 import "context"
 
-// token is held by one at a time. Who holds it owns what it says it is for.
+// token has one holder at a time, who owns whatever the token stands for.
 type token chan struct{}
 
 func newToken() token { return make(token, 1) }
 
-// acquire waits for the token.
+// acquire waits for the token, until ctx ends.
 func (t token) acquire(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:
@@ -22,8 +22,8 @@ func (t token) acquire(ctx context.Context) error {
 	}
 }
 
-// wait waits for the token, however long that takes.
+// wait waits for the token without a limit.
 func (t token) wait() { t <- struct{}{} }
 
-// release gives the token back.
+// release returns the token.
 func (t token) release() { <-t }

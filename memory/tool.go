@@ -20,7 +20,7 @@ type Tool[S any] struct {
 	tool
 }
 
-// tool is a [Tool] whose types are forgotten.
+// tool is a [Tool] without its types.
 type tool struct {
 	name        string
 	description string
@@ -30,7 +30,7 @@ type tool struct {
 	call        func(ctx context.Context, c *toolCall) (result json.RawMessage, ch change, err error)
 }
 
-// toolCall is what a tool is called with.
+// toolCall is the input of a tool.
 type toolCall struct {
 	tool    *tool
 	name    string // with the layer's prefix
@@ -40,21 +40,21 @@ type toolCall struct {
 	args    json.RawMessage
 }
 
-// ToolInput is what a tool is given beside its arguments.
+// ToolInput is what a tool receives besides its arguments.
 type ToolInput[S any] struct {
 	Execution *Execution
 	Records   *Records
 	State     S
 }
 
-// NewTool makes a tool from a function. In and Out are structs; their JSON
-// Schemas are inferred (a `jsonschema` tag describes a field), the arguments are
+// NewTool makes a tool from a function. In and Out are structs. Their JSON
+// Schemas are inferred (a `jsonschema` tag describes a field); arguments are
 // validated against In's before the call, and the result against Out's after
-// it. The tool is known to the model as <layer id>_<name>.
+// it. The model knows the tool as <layer id>_<name>.
 //
-// f runs on the goroutine of the caller, concurrently with other tools and
-// hooks. Its change is seen by whatever runs next and becomes durable with the
-// next Commit. An error of f is for the model to read.
+// f runs on the caller's goroutine, concurrently with other tools and hooks.
+// Its change is visible to whatever runs next and becomes durable with the next
+// Commit. An error of f is addressed to the model.
 func NewTool[S, In, Out any](name, description string, f func(ctx context.Context, in *ToolInput[S], args In) (Out, Change[S], error)) Tool[S] {
 	t := tool{name: name, description: description}
 	var errs [2]error
@@ -157,7 +157,7 @@ func (m *Memory) addTools(i int, fault func(error)) {
 	}
 }
 
-// toolText is what a prefix epoch depends on.
+// toolText is the text of the tools on which a prefix epoch depends.
 func (m *Memory) toolText() string {
 	var b strings.Builder
 	b.WriteString(m.opts.Tools)
@@ -196,10 +196,10 @@ func (r *Run) Tools() []ToolInfo {
 }
 
 // Call calls a tool by its full name with JSON arguments and returns its JSON
-// result. It may be called concurrently, and while the run is otherwise at work.
-// Arguments that do not match the tool's schema are an [*ArgumentsError], a
-// panic is a [*PanicError]; both are for the model to read. Nothing is changed
-// then.
+// result. It may be called concurrently with itself and with other operations
+// of the run. Arguments that do not match the tool's schema are an
+// [*ArgumentsError], and a panic is a [*PanicError]; both are addressed to the
+// model, and change nothing.
 func (r *Run) Call(ctx context.Context, name string, args json.RawMessage) (_ json.RawMessage, err error) {
 	at, ok := r.m.tools[name]
 	if !ok || r.cells[at.layer].absent != "" {

@@ -21,9 +21,9 @@ import (
 const scopeName = "github.com/stratamem/strata/memory"
 
 // Names of spans, attributes and instruments. A phase's span is called begin,
-// project, commit, spawn, return or end. Below it a hook's span is called
-// "<hook> <layer>", for example "recall working-memory", and a store's
-// operation has the name of its gen_ai.operation.name.
+// project, commit, spawn, return or end. Below it, a hook's span is called
+// "<hook> <layer>", for example "recall working-memory", and a store
+// operation's span has the name in its gen_ai.operation.name.
 const (
 	attrExecution = attribute.Key("strata.execution")
 	attrDepth     = attribute.Key("strata.depth")
@@ -51,9 +51,9 @@ const (
 
 // tracing makes the spans and metrics of one memory.
 type tracing struct {
-	provider  trace.TracerProvider // nil: the global one, whichever that is
+	provider  trace.TracerProvider // nil: whatever the global one is
 	tracer    trace.Tracer
-	content   bool // error texts, stacks and queries may be recorded
+	content   bool // whether error texts, stacks and queries may be recorded
 	tokens    metric.Int64Histogram
 	hookTime  metric.Float64Histogram
 	dropped   metric.Int64Counter
@@ -83,7 +83,7 @@ func newTracing(tp trace.TracerProvider, mp metric.MeterProvider) (*tracing, err
 	return t, errors.Join(errs[:]...)
 }
 
-// current returns the provider that spans go to now.
+// current returns the provider to which spans go at present.
 func (t *tracing) current() trace.TracerProvider {
 	if t.provider != nil {
 		return t.provider
@@ -91,11 +91,11 @@ func (t *tracing) current() trace.TracerProvider {
 	return otel.GetTracerProvider()
 }
 
-// phase begins the span of a phase. recording is false where tracing is off;
-// then nothing below it is traced either.
+// phase begins the span of a phase. recording is false if tracing is off; then
+// nothing below it is traced either.
 //
-// A span without a context says that its provider makes none. The run asks that
-// one no more: what it does not make takes three allocations.
+// A span without a context shows that its provider makes none. The run does not
+// ask that provider again, which saves three allocations each time.
 func (t *tracing) phase(ctx context.Context, name string, r *Run) (_ context.Context, span trace.Span, recording bool) {
 	provider := t.current()
 	if r.untraced != nil && r.untraced == provider {
@@ -122,8 +122,8 @@ func (t *tracing) endPhase(span trace.Span, err error) {
 	span.End()
 }
 
-// hook begins the span of a hook call. It is ended by endHook, when what the
-// hook's output came to is known.
+// hook begins the span of a hook call. endHook ends it, when the effect of the
+// hook's output is known.
 func (t *tracing) hook(ctx context.Context, h hook, c *cell, now time.Time) (context.Context, trace.Span) {
 	s := &c.layer.spec
 	return t.tracer.Start(ctx, hooks[h].name+" "+s.ID, trace.WithTimestamp(now), trace.WithAttributes(
@@ -139,8 +139,8 @@ func (t *tracing) endHook(span trace.Span, end time.Time, rep *HookReport, use *
 	span.End(trace.WithTimestamp(end))
 }
 
-// fail marks a span as failed. Without leave to record content, it says only
-// what type the error has.
+// fail marks a span as failed. Unless content may be recorded, it gives only
+// the type of the error.
 func (t *tracing) fail(span trace.Span, err error) {
 	if err == nil {
 		return
@@ -157,8 +157,8 @@ func (t *tracing) fail(span trace.Span, err error) {
 	}
 }
 
-// errorType names an error: a sentinel or typed error of the chain by what it
-// is, others by their Go type.
+// errorType names an error: a sentinel or typed error in the chain by its
+// meaning, any other by its Go type.
 func errorType(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -181,13 +181,13 @@ func errorType(err error) string {
 	return fmt.Sprintf("%T", err)
 }
 
-// operation is the span of a store's operation, or nothing.
+// operation is the span of a store operation, or empty.
 type operation struct {
 	t    *tracing
 	span trace.Span
 }
 
-// search begins the span of a read, if what called for it is being traced.
+// search begins the span of a read, if its caller is being traced.
 func (t *tracing) search(ctx context.Context, store, record string) (context.Context, operation) {
 	return t.operation(ctx, "search_memory", store, record)
 }
@@ -220,7 +220,7 @@ func (t *tracing) measureHook(ctx context.Context, rep *HookReport) {
 		attrLayer.String(rep.Layer), attrHook.String(rep.Hook), attrStatus.String(string(rep.Status))))
 }
 
-// measureView records the size of a view and what did not get into it.
+// measureView records the size of a view and what was left out of it.
 func (t *tracing) measureView(ctx context.Context, v *projection.View, from int) {
 	if t.tokens.Enabled(ctx) {
 		t.tokens.Record(ctx, int64(v.Tokens))

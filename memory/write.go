@@ -16,29 +16,29 @@ import (
 
 const (
 	maxTries = 10
-	// lookTimeout bounds how long a batch whose answer was lost is looked for.
+	// lookTimeout bounds the search for a batch whose answer was lost.
 	lookTimeout = time.Second
 )
 
-// writer is what the batches of a run leave for the next one. It belongs to who holds
-// its token, while a batch with the run's cells is made.
+// writer is what the batches of a run leave for the next one. It belongs to the
+// holder of its token, who makes a batch with the run's cells.
 type writer struct {
 	token
-	recorded bool    // the store has the run's record
-	doubt    *batch  // was given to the store, and may have been applied
-	landed   *turned // is written, but the log does not have it yet
+	recorded bool    // whether the store has the run's record
+	doubt    *batch  // may have been applied by the store
+	landed   *turned // written, but not in the log yet
 
-	// Buffers, used again.
+	// Reused buffers.
 	keys                                                    []string // of a batch
 	ops                                                     []storage.Op
 	turnBytes, epochBytes, stateBytes, runBytes, layerBytes []byte
-	turnFrame, epochFrame                                   []byte // of what is stored of them
+	turnFrame, epochFrame                                   []byte // as stored
 }
 
-// write makes what a run has changed durable in one atomic batch, and what its
-// parent has, if that is given: or it changes nothing. What other executions
-// changed meanwhile is merged, in several tries. It belongs to an operation of
-// the run, and may come while the parent is at work.
+// write makes the changes of a run, and of its parent if one is given, durable
+// in one atomic batch, or changes nothing. It merges what other executions
+// changed meanwhile, in several tries. It is part of an operation of the run,
+// and may run during an operation of the parent.
 func (m *Memory) write(ctx context.Context, run, parent *Run) error {
 	if err := run.writer.acquire(ctx); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (m *Memory) write(ctx context.Context, run, parent *Run) error {
 	}
 	run.advance()
 	if now := run.account.now(); now.sealed || run.turn == nil && now.outcome == "" {
-		return nil // it was written before, and the answer lost
+		return nil // it was written before, but the answer was lost
 	}
 	b := newBatch(m, run, parent)
 	if err := b.writeInTurn(ctx); err != nil {
@@ -73,7 +73,8 @@ func (m *Memory) write(ctx context.Context, run, parent *Run) error {
 	return nil
 }
 
-// writeInTurn writes the batch when it is its turn among the runs of the Memory.
+// writeInTurn waits for the batch's turn among the runs of the Memory, and
+// writes it.
 func (b *batch) writeInTurn(ctx context.Context) error {
 	keys := b.keys()
 	if err := b.m.queues.enter(ctx, keys); err != nil {
@@ -83,8 +84,8 @@ func (b *batch) writeInTurn(ctx context.Context) error {
 	return b.write(ctx)
 }
 
-// write applies the batch in several tries: other Memories and processes, and
-// what writes to the store beside them, do not queue.
+// write applies the batch in several tries, because other Memories, other
+// processes and other writers of the store do not queue.
 func (b *batch) write(ctx context.Context) error {
 	for try := 1; ; try++ {
 		if err := b.build(ctx, try > 1); err != nil {
@@ -112,8 +113,8 @@ func (b *batch) write(ctx context.Context) error {
 		if try == maxTries {
 			return fmt.Errorf("after %d tries: %w", try, err)
 		}
-		// The first try goes by what was last read or written, which may just be out
-		// of date.
+		// The first try relies on what was last read or written, which may simply be
+		// outdated.
 		if try > 1 {
 			if err := pause(ctx, try); err != nil {
 				return err
@@ -122,8 +123,8 @@ func (b *batch) write(ctx context.Context) error {
 	}
 }
 
-// landed takes note that the batch was applied. known says whether the versions
-// that it made are.
+// landed records that the batch was applied. known says whether the versions
+// that it made are known.
 func (b *batch) landed(known bool) {
 	b.fate = fateApplied
 	note := func(k *kept, moved *atomic.Uint64) {
@@ -142,7 +143,7 @@ func (b *batch) landed(known bool) {
 	}
 }
 
-// fate is what became of a batch that was given to the store.
+// fate is what became of a batch passed to the store.
 type fate uint8
 
 const (
@@ -151,10 +152,10 @@ const (
 	fateRefused
 )
 
-// doubt finds out what became of a batch that an error came back for: the answer
-// may have been lost, and a conflict been one with itself, if something below
-// tried twice. If that cannot be told now, the runs remember the batch, and none
-// of them writes before it can.
+// doubt determines what became of a batch after an error: the answer may have
+// been lost, and a conflict may be one of the batch with itself, if something
+// below tried twice. If that cannot be determined now, the runs remember the
+// batch, and none of them writes until it can.
 func (b *batch) doubt(ctx context.Context) fate {
 	b.fate, b.deciding = fateUnknown, newToken()
 	for _, r := range b.runs {
@@ -170,7 +171,7 @@ func (b *batch) doubt(ctx context.Context) fate {
 	return b.fate
 }
 
-// resolve settles the batch whose fate the run did not know.
+// resolve settles the batch whose fate was unknown.
 func (r *Run) resolve(ctx context.Context) error {
 	b := r.writer.doubt
 	if b == nil {
@@ -187,7 +188,7 @@ func (r *Run) resolve(ctx context.Context) error {
 	return nil
 }
 
-// decide returns the batch's fate. Its runs may ask at the same time.
+// decide returns the batch's fate. Its runs may call it concurrently.
 func (b *batch) decide(ctx context.Context) (fate, error) {
 	if err := b.deciding.acquire(ctx); err != nil {
 		return fateUnknown, err
@@ -208,9 +209,9 @@ func (b *batch) decide(ctx context.Context) (fate, error) {
 	return b.fate, nil
 }
 
-// stands reports whether the batch is in the store. Each writes the run's record,
-// and no other batch writes the same bytes: those of one execution differ in its
-// step or its end, and, if it goes on in two places, in Resumed.
+// stands reports whether the batch is in the store. Each batch writes the run's
+// record, and no two write the same bytes: those of one execution differ in its
+// step or its end, or, if it continues in two places, in Resumed.
 func (b *batch) stands(ctx context.Context) (bool, error) {
 	if b.mark == nil {
 		return false, nil
@@ -226,8 +227,8 @@ func (b *batch) stands(ctx context.Context) (bool, error) {
 	case b.conflict || b.turned == nil && !gone:
 		return false, nil
 	}
-	// The record may have been written again, by who resumed the execution, or
-	// pruned. The turn says it too.
+	// The record may have been rewritten by a resumed execution, or pruned. The
+	// turn answers too.
 	if b.turned != nil {
 		data, _, err := b.m.store.Get(ctx, stored.TurnKey(run.lineage.prefix, b.turned.number))
 		if err == nil {
@@ -256,7 +257,7 @@ func (b *batch) pruned(ctx context.Context) (bool, error) {
 		newest = b.turned.number
 	}
 	first, err := b.m.firstKept(ctx, run.lineage.prefix)
-	if errors.Is(err, storage.ErrNotFound) && run.family.depth > 0 { // a child's lineage goes with the turn that it was spawned at
+	if errors.Is(err, storage.ErrNotFound) && run.family.depth > 0 { // a child's lineage is deleted with the turn at which it was spawned
 		newest = run.lineage.root
 		first, err = b.m.firstKept(ctx, stored.ThreadLineage(run.who.Thread))
 	}
@@ -280,14 +281,14 @@ func (m *Memory) firstKept(ctx context.Context, lineage string) (int, error) {
 	return h.First, nil
 }
 
-// untouched reports whether it is certain that a batch of which nothing is kept was
-// not applied, or does no harm twice: a state that it would have changed is still
-// the one that it was to change.
+// untouched reports whether a batch of which nothing is kept certainly was not
+// applied, or can be applied twice without harm: a state that it was to change
+// is still the same.
 func (b *batch) untouched(ctx context.Context) (bool, error) {
 	shared := false
 	for _, d := range b.drafts {
 		c := d.parts[0].cell
-		if len(d.ops) == 0 || c.kind == ScopeExecution { // whose state is pruned too
+		if len(d.ops) == 0 || c.kind == ScopeExecution { // its state is pruned too
 			continue
 		}
 		shared = true
