@@ -2,13 +2,13 @@ package layers
 
 import "strings"
 
-// maxAligned bounds what is compared line by line: the product of how many lines
-// differ before and after. Beyond it they count as one stretch.
+// maxAligned bounds line-by-line comparison: the product of the numbers of
+// differing lines before and after. Beyond it, they count as one stretch.
 const maxAligned = 1 << 18
 
-// edited describes the step from one text to another as a diff: the lines that are
-// gone, with "- ", and those that hold now, with "+ ", each stretch behind the line
-// with words that it follows. It says no where that is not shorter than the text.
+// edited describes the step from one text to another as a diff: removed lines
+// with "- " and new lines with "+ ", each stretch after the line that it
+// follows. It returns false if that is not shorter than the text.
 func edited(before, after string) (string, bool) {
 	old, now := strings.Split(before, "\n"), strings.Split(after, "\n")
 	from := 0
@@ -29,15 +29,15 @@ func edited(before, after string) (string, bool) {
 	return strings.TrimSuffix(text, "\n"), d.Len() > 0 && len(text) < len(after)
 }
 
-// diff is the text of a diff, and the lines that it has come to.
+// diff is the text of a diff and the lines processed so far.
 type diff struct {
 	strings.Builder
 	before   []string
 	old, now int
-	told     int // last line of before that it has, -1 if none
+	told     int // last line of before that was written, -1 if none
 }
 
-// stretch writes the lines that stand between two that remain.
+// stretch writes the lines between two that remain.
 func (d *diff) stretch(gone, added []string) {
 	if len(gone)+len(added) == 0 {
 		return
@@ -67,8 +67,8 @@ func (d *diff) line(mark, text string) {
 	d.WriteByte('\n')
 }
 
-// aligned returns the indexes of lines that remain, as pairs: a longest common
-// subsequence.
+// aligned returns the indexes of the lines that remain, as pairs: a longest
+// common subsequence.
 func aligned(old, now []string) [][2]int {
 	if len(old)*len(now) > maxAligned {
 		return nil

@@ -13,18 +13,18 @@ import (
 
 // Embedding is a model that turns texts into vectors.
 type Embedding struct {
-	// Model is its name. Vectors of different models do not compare: with another
-	// one than that of the index, words alone count, and the note says so, until
-	// "strata index rebuild --vectors" has dropped the vectors there are.
+	// Model is its name. Vectors of different models cannot be compared. If it
+	// differs from that of the index, only words count, and the note says so,
+	// until "strata index rebuild --vectors" has dropped the old vectors.
 	Model      string
 	Dimensions int
-	// Embed returns a vector for each text, in order. It is given at most 80
-	// texts of about 1,000 bytes. Where it fails, the texts are found by their
-	// words, and are tried again in later turns.
+	// Embed returns a vector for each text, in order. It receives at most 80 texts
+	// of about 1,000 bytes. If it fails, the texts are found by their words, and
+	// embedding them is tried again in later turns.
 	Embed func(ctx context.Context, texts []string) ([][]float32, error)
 }
 
-// vectors are the vectors of a layer's passages, among its records.
+// vectors are the vectors of a layer's passages, stored among its records.
 type vectors struct {
 	*Embedding
 	calls   *calls
@@ -34,7 +34,7 @@ type vectors struct {
 const (
 	vectorPrefix  = "v/"
 	unembedded    = "w/"
-	maxUnembedded = 40 // tried again in a turn
+	maxUnembedded = 40 // retried per turn
 	neighbours    = 50 // of the question
 )
 
@@ -53,8 +53,8 @@ func (v *vectors) embed(ctx context.Context, x *memory.Execution, texts []string
 	return list, err
 }
 
-// add returns c with the vectors of new passages, and of some that wait. Those
-// that get none wait.
+// add returns c with the vectors of new passages and of some waiting ones.
+// Passages without a vector keep waiting.
 func (v *vectors) add(ctx context.Context, x *memory.Execution, records *memory.Records, c memory.Change[struct{}], docs []search.Doc) (memory.Change[struct{}], error) {
 	waiting, gone, err := v.waiting(ctx, records)
 	if err != nil {
@@ -84,7 +84,7 @@ func (v *vectors) add(ctx context.Context, x *memory.Execution, records *memory.
 		}
 		ops, failure = ix.Upsert(ctx, below{records, vectorPrefix}, points...)
 	}
-	if failure != nil { // the model's, or it is another one than the index is of
+	if failure != nil { // the model failed, or it is not the model of the index
 		x.Event("passages wait for their vectors")
 		for i := range docs {
 			c = c.Put(unembedded+storage.EscapeSegment(docs[i].ID), nil)
@@ -97,8 +97,8 @@ func (v *vectors) add(ctx context.Context, x *memory.Execution, records *memory.
 	return written(c, vectorPrefix, ops), nil
 }
 
-// waiting returns some of the passages that wait for their vectors, and the keys
-// of records that wait for nothing, since their passage is gone.
+// waiting returns some of the passages that wait for their vectors, and the
+// keys of records whose passage is gone.
 func (v *vectors) waiting(ctx context.Context, records *memory.Records) (docs []search.Doc, gone []string, err error) {
 	for entry, err := range records.Scan(ctx, unembedded, &storage.ScanOptions{Limit: maxUnembedded}) {
 		if err != nil {
@@ -123,7 +123,7 @@ func (v *vectors) waiting(ctx context.Context, records *memory.Records) (docs []
 	return docs, gone, nil
 }
 
-// similar returns the cosines of the passages that are closest to a question.
+// similar returns the cosines of the passages closest to a question.
 func (v *vectors) similar(ctx context.Context, x *memory.Execution, records *memory.Records, text string, exclude func(id string) bool) (map[string]float64, error) {
 	ix, err := v.indexes.of(records)
 	if err != nil {

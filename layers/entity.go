@@ -14,23 +14,23 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// EntityOptions are the options of [Entity].
+// EntityOptions configures [Entity].
 type EntityOptions struct {
 	// Spec overrides: ID "entity", slot [memory.SlotEntity], scope resource,
 	// budget at most 600 tokens, placement live.
 	Spec memory.Spec
 	// TopK is how many names are recalled at most; 0 means 4.
 	TopK int
-	// Mentions is how many mentions of a name are recalled at most, the newest;
+	// Mentions is how many mentions of a name are recalled at most, newest first;
 	// 0 means 5.
 	Mentions int
-	// Extract finds what is said of whom. It replaces the default, which takes
-	// every sentence with a name: a run of capitalised words. Where it fails the
-	// default does the turn, so that nothing is lost.
+	// Extract finds what is said about whom. It replaces the default, which takes
+	// every sentence with a name: a run of capitalised words. If it fails, the
+	// default handles the turn, so nothing is lost.
 	Extract func(ctx context.Context, events []Event) ([]Mention, error)
 }
 
-// Mention is what was said of somebody or something with a name.
+// Mention is what was said about somebody or something with a name.
 type Mention struct {
 	Name    string    `json:"name"` // found by each of its words
 	Text    string    `json:"text"` // at most 400 bytes are kept
@@ -39,15 +39,15 @@ type Mention struct {
 	Item    string    `json:"item,omitempty"` // id
 }
 
-// Entity returns the layer that knows what was said of whom: it keeps the
-// sentences of users and assistants that have a name in them, and recalls the
-// newest of those names that the newest user message has, in whatever case.
-// What is said again counts as said then.
+// Entity returns the layer that knows what was said about whom: it keeps
+// sentences of users and assistants that contain a name, and recalls the newest
+// ones for the names in the newest user message, in any case. A repeated
+// statement counts as said at the later time.
 //
-// At most 100 mentions of a turn are kept. There is no state; the records are
-// n/d/<time>-<digest> → what was said in a turn, and an index of the names, by
-// which at least the newest 256 mentions of each are found. The indexes of the 64
-// scopes that were used last are kept in memory.
+// At most 100 mentions of a turn are kept. There is no state. The records are
+// n/d/<time>-<digest> → what was said in a turn, and an index of the names,
+// which finds at least the newest 256 mentions of each. The indexes of the 64
+// scopes used last are kept in memory.
 func Entity(opts *EntityOptions) memory.Layer {
 	e := entity{heard: newHeard()}
 	if opts != nil {
@@ -114,7 +114,7 @@ func (e *entity) store(ctx context.Context, in *memory.StoreInput[struct{}]) (me
 	said, tidied := "", ""
 	for i := range found {
 		m := &found[i]
-		if m.Text != said { // a sentence has several names
+		if m.Text != said { // a sentence may have several names
 			said, tidied = m.Text, line(m.Text, maxMention)
 		}
 		m.Name, m.Text = line(m.Name, 100), tidied
@@ -129,7 +129,7 @@ func (e *entity) store(ctx context.Context, in *memory.StoreInput[struct{}]) (me
 	return x.add(ctx, in.Records, c, strings.TrimPrefix(list[0].key, eventPrefix), found, keys)
 }
 
-// nameWords returns the words that a name is found by.
+// nameWords returns the words by which a name is found.
 func nameWords(name string) []string {
 	var list []string
 	for w := range words(name) {
@@ -148,7 +148,7 @@ func mentions(list []Event) []Mention {
 		names    []foundName
 	}
 	var all []said
-	// A word that begins a sentence is capitalised anyhow: it counts as a name if
+	// The first word of a sentence is capitalised anyway: it counts as a name if
 	// it is one elsewhere in the turn.
 	known := make(map[string]bool)
 	for i := range list {
@@ -183,7 +183,7 @@ type foundName struct {
 }
 
 // properNames returns the runs of capitalised words in a sentence, without stop
-// words at their beginning, the pronoun I, and words that say when.
+// words at their beginning, the pronoun I, and words for dates and times.
 func properNames(sentence string) []foundName {
 	var out []foundName
 	var run []string
@@ -211,7 +211,7 @@ func properNames(sentence string) []foundName {
 			at = i
 		}
 		run = append(run, name)
-		if !strings.HasSuffix(word, name) { // a comma or the like ends it
+		if !strings.HasSuffix(word, name) { // punctuation ends it
 			flush()
 		}
 	}
@@ -248,7 +248,7 @@ func (e *entity) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (
 	return out, nil
 }
 
-// say shows mentions of a name.
+// say formats mentions of a name.
 func say(name string, mentions []Mention) string {
 	var b strings.Builder
 	b.WriteString(name)
@@ -262,7 +262,7 @@ func say(name string, mentions []Mention) string {
 	return b.String()
 }
 
-// asked returns the words of a query that say most: the longest.
+// asked returns the most informative words of a query: the longest.
 func asked(text string) []string {
 	list := slices.Sorted(maps.Keys(wordSet(text)))
 	slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(len(b), len(a)) })

@@ -17,25 +17,25 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// EpisodicOptions are the options of [Episodic].
+// EpisodicOptions configures [Episodic].
 type EpisodicOptions struct {
 	// Spec overrides: ID "episodic", slot [memory.SlotEpisodic], scope
 	// resource, budget at most 800 tokens, placement live.
 	Spec memory.Spec
 	// TopK is how many episodes are recalled at most; 0 means 3.
 	TopK int
-	// Floor is the least relevance of an episode to the query, by what of the
-	// query, by information, it has; 0 means 0.25, negative no bound.
+	// Floor is the least relevance of an episode: the share of the query's
+	// information that it matches; 0 means 0.25, negative no minimum.
 	Floor float64
 	// Language is that of [search.Options].
 	Language string
 	// Summarize writes the summary of an execution, in a few sentences. It
-	// replaces the default, which says what was asked, which tools were used,
-	// how it ended and what was answered last.
+	// replaces the default, which says what was asked, which tools were used, how
+	// the execution ended and what was answered last.
 	Summarize func(ctx context.Context, in SummarizeInput) (string, error)
 }
 
-// Episode is what is remembered of one finished execution.
+// Episode is what is remembered of a finished execution.
 type Episode struct {
 	Execution string         `json:"execution"`
 	Thread    string         `json:"thread"`
@@ -43,32 +43,33 @@ type Episode struct {
 	Ended     time.Time      `json:"ended,omitzero"` // time of its last item
 	Outcome   memory.Outcome `json:"outcome"`
 	Summary   string         `json:"summary"`        // at most 2,000 bytes
-	Refs      []string       `json:"refs,omitempty"` // ids of the items that the default summary was made from
+	Refs      []string       `json:"refs,omitempty"` // ids of the items from which the default summary was made
 }
 
-// SummarizeInput is what Summarize is given.
+// SummarizeInput is the input of Summarize.
 type SummarizeInput struct {
-	Execution *memory.Execution // that asks; after a failure not always the one to summarise
+	Execution *memory.Execution // the one that asks; after a failure, not always the one to summarise
 	Episode   Episode           // with the default summary
 	Events    []Event           // the first 20 and the last 40 of the execution
 }
 
-// Episodic returns the layer that keeps one summary of every finished
-// execution, and recalls those that match the words of the query: by the words
-// of the summary, and by what the user said in the execution. Where the query
-// asks for what was last ("where were we?", "last time"), the newest episode
-// comes first. Episodes whose items a run still holds are left out.
+// Episodic returns the layer that keeps one summary of every finished execution
+// and recalls those that match the words of the query, by the words of the
+// summary and by what the user said in the execution. If the query asks for
+// what was last ("where were we?", "last time"), the newest episode comes
+// first. Episodes whose items a run still holds are left out.
 //
 // Episodes are written when an execution ends, children included, whatever its
-// outcome; one in which nobody said anything leaves none. If Summarize fails,
-// the episode has the default summary, and the events wait in the layer's
-// records until a later turn, of any execution in the scope, has summarised
-// them. If nothing is relevant enough it recalls nothing and its note says so.
+// outcome; an execution in which nobody said anything leaves none. If Summarize
+// fails, the episode has the default summary, and the events wait in the
+// layer's records until a later turn, of any execution in the scope, summarises
+// them. If nothing is relevant enough, the layer recalls nothing and its note
+// says so.
 //
 // The state is {"backlog"}: how summarising goes. The records are e/<id> →
 // [Episode], wait/<id> → an episode with its events, open/<digest of the
-// execution> → key of its first item, and those of package search. Ids are <time
-// of the end>-<digest>. Episodes are kept until the layer is cleared.
+// execution> → key of its first item, and those of package search. Ids are
+// <time of the end>-<digest>. Episodes are kept until the layer is cleared.
 func Episodic(opts *EpisodicOptions) memory.Layer {
 	var e episodic
 	if opts != nil {
@@ -114,7 +115,7 @@ const (
 	firstEvents, lastEvents = 20, 40
 )
 
-// store notes where the execution begins, and summarises what waits.
+// store notes where the execution begins, and summarises waiting episodes.
 func (e *episodic) store(ctx context.Context, in *memory.StoreInput[episodes]) (memory.Change[episodes], error) {
 	var c memory.Change[episodes]
 	if e.Summarize != nil && !in.State.Backlog.ok() {
@@ -132,12 +133,12 @@ type waitingEpisode struct {
 	Events  []Event `json:"events"`
 }
 
-// catchUp tries one episode that waits, each time the next.
+// catchUp tries one waiting episode, a different one each time.
 func (e *episodic) catchUp(ctx context.Context, in *memory.StoreInput[episodes]) memory.Change[episodes] {
 	seen := in.State.Backlog
 	settle := func(now backlog) memory.Change[episodes] {
 		return memory.Update(func(s episodes) episodes {
-			if s.Backlog == seen { // else another execution has failed meanwhile
+			if s.Backlog == seen { // otherwise another execution has failed meanwhile
 				s.Backlog = now
 			}
 			return s
@@ -213,7 +214,7 @@ func (e *episodic) complete(ctx context.Context, in *memory.CompleteInput[episod
 	if ep.Summary == "" {
 		return memory.Change[episodes]{}.Delete(open), nil
 	}
-	var heard []Event // what waits, if Summarize fails
+	var heard []Event // events to keep waiting if Summarize fails
 	if e.Summarize != nil {
 		heard = events(x, t.ends(), true)
 		var text string
@@ -249,7 +250,7 @@ func (e *episodic) complete(ctx context.Context, in *memory.CompleteInput[episod
 	return written(c.Delete(open).Put(episodePrefix+id, value), "", ops), nil
 }
 
-// lastTime matches queries that ask for what was last.
+// lastTime matches queries about what was last.
 var lastTime = regexp.MustCompile(`(?i)\b(?:last time|last conversation|last session|previous(?:ly)?|where (?:were|was|did) (?:we|i)|where we left|left off|continue|carry on|pick up where|what did we do|what have we done)\b`)
 
 func (e *episodic) recall(ctx context.Context, in *memory.RecallInput[episodes]) (memory.Recalled[episodes], error) {
@@ -269,8 +270,8 @@ func (e *episodic) recall(ctx context.Context, in *memory.RecallInput[episodes])
 	if err != nil {
 		return out, err
 	}
-	// Those that are still in the log come back from the search too: only if that
-	// leaves too few are more asked for, each of which is read.
+	// The search also returns episodes that are still in the log: only if too few
+	// others are left does it ask for more, each of which must be read.
 	var found search.Result
 	for _, limit := range []int{2 * e.TopK, max(maxCandidates, 2*e.TopK)} {
 		found, err = ix.Search(ctx, in.Records, search.Query{Text: text, Floor: e.Floor, Limit: limit, Around: -1})
@@ -297,7 +298,7 @@ func (e *episodic) recall(ctx context.Context, in *memory.RecallInput[episodes])
 	return out, nil
 }
 
-// show returns the first TopK of the episodes that the log has no longer.
+// show returns the first TopK of the episodes that are no longer in the log.
 func (e *episodic) show(ctx context.Context, in *memory.RecallInput[episodes], ids []string) ([]projection.Item, error) {
 	var items []projection.Item
 	for _, id := range ids {
@@ -326,7 +327,7 @@ func (e *episodic) show(ctx context.Context, in *memory.RecallInput[episodes], i
 func (ep *Episode) visible(in *memory.RecallInput[episodes]) bool {
 	shown := in.Shown
 	if len(shown) > 1 && shown[0].Role == projection.User && shown[0].Text() == in.Query {
-		shown = shown[1:] // which may stand alone, before a gap
+		shown = shown[1:] // which may be isolated, before a gap
 	}
 	return ep.Thread == in.Execution.Identity().Thread && len(shown) > 0 && !shown[0].Time.UTC().After(ep.Begun)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// Event is a raw item of a thread, as the functions that learn are given it.
+// Event is a raw item of a thread, as passed to functions that learn.
 type Event struct {
 	ID     string          `json:"id"` // of the item
 	Thread string          `json:"thread"`
@@ -32,20 +32,19 @@ type Event struct {
 	Failed bool            `json:"failed,omitempty"`
 	Time   time.Time       `json:"time"`
 
-	key string // of the record that the events of its turn wait in
+	key string // of the record in which the events of its turn wait
 }
 
-// The records of events that wait: event/<microseconds, 16 hex digits>-<digest>
-// → the events of one turn, a JSON list. Keys are unique and in the order of
-// time.
+// The records of waiting events: event/<microseconds, 16 hex digits>-<digest> →
+// the events of one turn, a JSON list. Keys are unique and ordered by time.
 const eventPrefix = "event/"
 
 const (
 	maxEvent  = 8 << 10   // bytes of an event's text
-	maxEvents = 256 << 10 // of the texts of a turn, and of what is tried at once
+	maxEvents = 256 << 10 // of the texts of a turn, and of one attempt to learn
 )
 
-// Speaker says who is the source of the event: the name if there is one, else
+// Speaker returns the source of the event: the name if there is one, or else
 // the role, or "tool".
 func (e *Event) Speaker() string {
 	switch {
@@ -57,8 +56,8 @@ func (e *Event) Speaker() string {
 	return string(e.Role)
 }
 
-// events returns the messages of the user and the assistant among items, and
-// tool results if results is set.
+// events returns the user's and assistant's messages among items, and tool
+// results if results is set.
 func events(x *memory.Execution, items []projection.Item, results bool) []Event {
 	var list []Event
 	tools := make(map[string]string)
@@ -94,7 +93,7 @@ func events(x *memory.Execution, items []projection.Item, results bool) []Event 
 	return within(list, maxEvents)
 }
 
-// newest returns the last of the messages of users, or else of all events.
+// newest returns the last user message, or the last event if there is none.
 func newest(list []Event) *Event {
 	best := &list[0]
 	for i := range list {
@@ -106,8 +105,8 @@ func newest(list []Event) *Event {
 	return best
 }
 
-// within cuts the texts of events, the longest first, until they take at most
-// limit bytes together.
+// within cuts the texts of events, longest first, until they take at most limit
+// bytes together.
 func within(list []Event, limit int) []Event {
 	for most := maxEvent; ; most /= 2 {
 		size := 0
@@ -124,9 +123,9 @@ func within(list []Event, limit int) []Event {
 	}
 }
 
-// itemKey names an item in records: in the order of time, unique, short and
-// free of the item's text, however long and odd thread and item id are. at is
-// the item's place in its turn, for items without an id.
+// itemKey names an item in records: ordered by time, unique, short and
+// independent of the item's text, however long or odd thread and item id are.
+// at is the item's index in its turn, for items without an id.
 func itemKey(x *memory.Execution, it *projection.Item, at int) string {
 	id := it.ID
 	if id == "" {
@@ -135,19 +134,20 @@ func itemKey(x *memory.Execution, it *projection.Item, at int) string {
 	return timeKey(it.Time) + "-" + digest(x.Identity().Thread, id)
 }
 
-// shown are the items that are in the prompt already. What itemKey says of one is
-// computed when its time is first that of what is asked for, for all of that time:
-// where a clock stands still that is each of them. It is one goroutine's.
+// shown is the set of items already in the prompt. It computes the itemKeys of
+// items lazily, for all items with the same time at once, when an item of that
+// time is first looked up; if a clock stands still, that is all items. It is
+// not safe for concurrent use.
 type shown struct {
 	x      *memory.Execution
 	items  []projection.Item
 	times  []shownAt // ascending
-	oldest string    // the first of times as timeKey has it
+	oldest string    // the first of times, as timeKey formats it
 	stamps map[stamp]bool
 }
 
-// shownAt is the time of an item, as timeKey has it, its index, and whether the stamps
-// of its time are known, for the first of a time.
+// shownAt is the time of an item, as keyTime returns it, its index, and, in the
+// first of a time, whether the stamps of that time are known.
 type shownAt struct {
 	time  int64
 	index int
@@ -166,8 +166,8 @@ func shownIn(in *memory.RecallInput[struct{}]) *shown {
 	return s
 }
 
-// has reports whether an item is shown. Nearly all are older than those: most of
-// them are told by that alone.
+// has reports whether an item is shown. Nearly all items looked up are older
+// than those shown, and that comparison alone decides.
 func (s *shown) has(item stamp) bool {
 	at := item.time()
 	if len(s.times) == 0 || at < s.times[0].time {
@@ -189,7 +189,7 @@ func (s *shown) has(item stamp) bool {
 	return s.stamps[item]
 }
 
-// hasPassage is has for the item that a passage is of.
+// hasPassage reports whether the item that contains a passage is shown.
 func (s *shown) hasPassage(id string) bool {
 	if len(s.times) == 0 || id < s.oldest {
 		return false
@@ -198,14 +198,14 @@ func (s *shown) hasPassage(id string) bool {
 	return ok && s.has(item)
 }
 
-// timeKey sorts as t does, from 1970 on.
+// timeKey formats t so that keys sort by time, from 1970 on.
 func timeKey(t time.Time) string {
 	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, uint64(keyTime(t))))
 }
 
 func keyTime(t time.Time) int64 { return max(t.UnixMicro(), 0) }
 
-// digest is a name of 20 characters for texts of any length.
+// digest returns a name of 20 characters for texts of any length.
 func digest(texts ...string) string {
 	var b []byte
 	for _, t := range texts {
@@ -215,8 +215,8 @@ func digest(texts ...string) string {
 	return hex.EncodeToString(sum[:10])
 }
 
-// inOrder returns the change that makes the updates one after another, without
-// those that are nil.
+// inOrder returns a change that applies the updates in order, skipping nil
+// ones.
 func inOrder[S any](updates ...func(S) S) memory.Change[S] {
 	updates = slices.DeleteFunc(updates, func(f func(S) S) bool { return f == nil })
 	if len(updates) == 0 {
@@ -230,7 +230,7 @@ func inOrder[S any](updates ...func(S) S) memory.Change[S] {
 	})
 }
 
-// put returns c with the events of a turn among its records, to wait there.
+// put returns c with a record in which the events of a turn wait.
 func put[S any](c memory.Change[S], list []Event) memory.Change[S] {
 	if len(list) == 0 {
 		return c
@@ -252,24 +252,24 @@ func drop[S any](c memory.Change[S], list []Event) memory.Change[S] {
 	return c
 }
 
-// backlog is the part of a layer's state that says how learning goes where a
-// function of the user may fail. Its zero value means that nothing waits.
+// backlog is the part of a layer's state that records how learning goes when a
+// function of the user may fail. The zero value means that nothing waits.
 type backlog struct {
-	Failures int    `json:"failures,omitempty"` // less the successes since
+	Failures int    `json:"failures,omitempty"` // minus successes since
 	Error    string `json:"error,omitempty"`    // of the last one, at most 200 bytes
 	After    string `json:"after,omitempty"`    // the record after which the next try begins
 }
 
-// maxBatch is of how many turns one call of a learning function is given the
-// events.
+// maxBatch is how many turns' events are passed to one call of a learning
+// function.
 const maxBatch = 64
 
-// size is of how many turns the next try takes the events. It halves with each
-// failure, and each try begins one turn later than the one that failed: so one
-// that can never be learned from does not hold up the others for long.
+// size is how many turns' events the next try takes. It halves with each
+// failure, and each try begins one turn later than the failed one, so events
+// that always fail do not hold up others for long.
 func (b backlog) size() int { return max(maxBatch>>min(b.Failures, 10), 1) }
 
-// failed returns the backlog after one more failure, of a try of list.
+// failed returns the backlog after another failure, in a try of list.
 func (b backlog) failed(err error, list []Event) backlog {
 	b.Failures++
 	b.Error = line(err.Error(), 200)
@@ -282,8 +282,8 @@ func (b backlog) failed(err error, list []Event) backlog {
 // ok reports whether the last call went well.
 func (b backlog) ok() bool { return b.Error == "" }
 
-// succeeded returns the backlog after list was learned from; an empty list says
-// that nothing waits any more.
+// succeeded returns the backlog after list was learned from; an empty list
+// means that nothing waits any more.
 func (b backlog) succeeded(list []Event) backlog {
 	if b.ok() || len(list) == 0 {
 		return backlog{}
@@ -293,7 +293,7 @@ func (b backlog) succeeded(list []Event) backlog {
 	return b
 }
 
-// note says what is wrong, or "".
+// note says what is wrong, or is "".
 func (b backlog) note(function string) string {
 	if b.ok() {
 		return ""
@@ -301,7 +301,7 @@ func (b backlog) note(function string) string {
 	return "events wait for the next turn, " + function + " failed: " + b.Error
 }
 
-// waiting returns the events that the next try takes from records.
+// waiting returns, from records, the events that the next try takes.
 func (b backlog) waiting(ctx context.Context, r *memory.Records) ([]Event, error) {
 	n := b.size()
 	list, err := readEvents(ctx, r, b.After, n)
@@ -327,7 +327,7 @@ func readEvents(ctx context.Context, r *memory.Records, after string, turns int)
 			err = json.Unmarshal(value, &turn)
 		}
 		if err != nil || len(turn) == 0 {
-			// Damaged: what can be read of it is still worth a look.
+			// Damaged: learn at least from what is readable.
 			text, cut := tidy(string(value), maxEvent)
 			turn = []Event{{Kind: projection.Message, Text: text, Cut: cut}}
 		}
@@ -339,9 +339,9 @@ func readEvents(ctx context.Context, r *memory.Records, after string, turns int)
 	return list, nil
 }
 
-// claims say which of the executions of a Memory is at work on events that wait,
-// so that the others leave them alone: what several learn from at once is learned
-// once all the same, but each would pay for it.
+// claims records which execution of a Memory is working on waiting events, so
+// that the others leave them alone. Events that several executions learn from
+// at once are still learned once, but each would pay for it.
 type claims struct {
 	mu sync.Mutex
 	by map[memory.Space]claim
@@ -349,11 +349,11 @@ type claims struct {
 
 type claim struct {
 	execution string
-	last      string // record
+	last      string // record key
 	until     time.Time
 }
 
-// claimed is how long a claim holds. By then who has it has committed, or will
+// claimed is how long a claim holds. By then its holder has committed, or will
 // not.
 const claimed = 10 * time.Second
 
@@ -376,16 +376,16 @@ func (c *claims) take(space memory.Space, execution string, list []Event) bool {
 	return true
 }
 
-// calls are the functions of the user that a layer has left behind because they
-// went on after their context ended. Dispose waits for them.
+// calls are the user's functions that a layer has left behind because they
+// continued after their context ended. Dispose waits for them.
 type calls struct {
 	mu   sync.Mutex
 	left map[string][]<-chan struct{} // execution id → closed when the function is over
 }
 
-// attempt calls f so that each of its failures is an error: a panic, with its
-// stack, and a function that does not heed the end of ctx. It ends a little
-// before ctx does, so that there is time to keep what f was to learn from.
+// attempt calls f and turns each of its failures into an error: a panic, with
+// its stack, and ignoring the end of ctx. It ends slightly before ctx does,
+// which leaves time to keep what f was to learn from.
 func attempt[T any](ctx context.Context, c *calls, x *memory.Execution, f func(context.Context) (T, error)) (result T, failure error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		left := time.Until(deadline)

@@ -7,8 +7,8 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// extract is the default of [WorkingMemory]: it finds a few forms of English
-// statements in user messages. Sections it writes: profile, preferences
+// extract is the default of [WorkingMemory]: it recognizes some forms of
+// English statements in user messages. Sections it writes: profile, preferences
 // (object → "likes", "dislikes", "prefers"), deadlines, facts (subject →
 // value), remembered, requests and allergies (lists).
 func extract(list []Event, notes map[string]any) map[string]any {
@@ -30,15 +30,15 @@ func extract(list []Event, notes map[string]any) map[string]any {
 
 // statements collects what sentences state, as a patch.
 type statements struct {
-	notes map[string]any // as they are
+	notes map[string]any // the present ones
 	patch map[string]any
-	day   string // on which the sentence was said
+	day   string // when the sentence was said
 }
 
 var (
 	leadIn = regexp.MustCompile(`(?i)^(?:(?:no|yes|yeah|ok|okay|hi|hello|hey|oh|well|so|and|also|but|actually|sorry|btw|by the way|fyi|correction|wait|thanks|thank you|one more thing)\b[,:;!. -]*)+`)
 
-	// clauseEnd is where a clause ends and a new statement begins; group 1 is
+	// clauseEnd matches where a clause ends and a new statement begins; group 1 is
 	// where the new one begins.
 	clauseEnd = regexp.MustCompile(`(?i)(?:[,;]\s*(?:and|but|so)?|\s(?:and|but|so))\s+((?:i|i'm|i've|my|we|the|please|call|remember|you can call)\b)`)
 
@@ -68,8 +68,8 @@ var (
 	onlySubject = regexp.MustCompile(`(?i)^(?:my |the |our )`)
 )
 
-// attributes are the things that "my … is …" may name, each with what its
-// value must look like.
+// attributes are the things that "my … is …" may name, each with the required
+// form of its value.
 var attributes = map[string]interface{ MatchString(string) bool }{
 	"email": regexp.MustCompile(`^\S+@\S+$`), "phone": regexp.MustCompile(`\d{3}`), "birthday": date(tellsWhen),
 	"timezone": regexp.MustCompile(`.`), "address": regexp.MustCompile(`\d`), "budget": regexp.MustCompile(`\d`),
@@ -81,7 +81,7 @@ var attributes = map[string]interface{ MatchString(string) bool }{
 	"brother": properName, "dog": properName, "cat": properName, "doctor": properName, "dentist": properName,
 }
 
-// date is what the value of a birthday must look like.
+// date is the required form of a birthday.
 type date func(string) bool
 
 func (d date) MatchString(s string) bool { return d(s) }
@@ -91,7 +91,7 @@ var attributeAliases = map[string]string{
 	"number": "phone", "time zone": "timezone", "birth date": "birthday", "native language": "language", "job title": "role",
 }
 
-// sentence takes in a sentence, without its full stop.
+// sentence processes a sentence without its full stop.
 func (p *statements) sentence(s string) {
 	s = strings.TrimSpace(leadIn.ReplaceAllString(s, ""))
 	if m := rememberThis.FindStringSubmatch(s); m != nil {
@@ -113,8 +113,8 @@ func (p *statements) sentence(s string) {
 	}
 }
 
-// remember takes in what the user asks to be remembered: a statement of a known
-// form, a fact "x is y", or the words themselves.
+// remember processes what the user asks to be remembered: a statement of a
+// known form, a fact "x is y", or the words themselves.
 func (p *statements) remember(what string, that, to bool) {
 	switch {
 	case to:
@@ -130,7 +130,7 @@ func (p *statements) remember(what string, that, to bool) {
 	}
 }
 
-// forget deletes the entries whose name is what the user asks to forget.
+// forget deletes the entries with the name that the user asks to forget.
 func (p *statements) forget(what string) {
 	if m := factIs.FindStringSubmatch(what); m != nil {
 		what = m[1]
@@ -150,7 +150,7 @@ func (p *statements) forget(what string) {
 	}
 }
 
-// clause takes in a clause and tells whether it has one of the known forms.
+// clause processes a clause and reports whether it has one of the known forms.
 func (p *statements) clause(s string) bool {
 	if m := nameIs.FindStringSubmatch(s); m != nil {
 		return p.profile("name", nameIn(m[1]))
@@ -183,7 +183,7 @@ func (p *statements) clause(s string) bool {
 		}
 		return p.set("deadlines", name, m[2])
 	}
-	if strings.Contains(strings.ToLower(s), " due ") { // few have it, and the expression tries long
+	if strings.Contains(strings.ToLower(s), " due ") { // few have it, and the expression is slow
 		if m := dueOn.FindStringSubmatch(s); m != nil && tellsWhen(m[2]) {
 			return p.set("deadlines", strings.ToLower(m[1]), m[2])
 		}
@@ -200,8 +200,8 @@ func (p *statements) clause(s string) bool {
 	return false
 }
 
-// nameIn returns the name that stands at the start of s: capitalised words, or
-// one word alone.
+// nameIn returns the name at the start of s: capitalised words, or a single
+// word.
 func nameIn(s string) string {
 	if name := properName.FindString(s); name != "" {
 		return name
@@ -214,7 +214,7 @@ func nameIn(s string) string {
 
 func (p *statements) profile(key, value string) bool { return p.set("profile", key, value) }
 
-// attribute takes in "my name is value".
+// attribute processes "my name is value".
 func (p *statements) attribute(name, value string) bool {
 	if other, ok := attributeAliases[name]; ok {
 		name = other
@@ -232,10 +232,10 @@ func (p *statements) attribute(name, value string) bool {
 	return p.profile(name, value)
 }
 
-// preference takes in what the user likes, by what is liked: so that the next
-// word about it replaces the one before.
+// preference processes what the user likes. It is stored by the object, so that
+// a later statement about it replaces an earlier one.
 func (p *statements) preference(verb, what string) bool {
-	// What comes after a comma or a reason is talk.
+	// After a comma or a reason comes chatter.
 	what = strings.TrimSpace(reason.ReplaceAllString(what, ""))
 	if indefinite.MatchString(what) || particular.MatchString(what) || len(strings.Fields(what)) > 8 || what == "" || what == "to" {
 		return false
@@ -262,8 +262,8 @@ func (p *statements) preference(verb, what string) bool {
 	return p.set("preferences", strings.ToLower(what), "dislikes")
 }
 
-// set notes a value; with the day if the value needs it to be understood. It
-// tells whether there was one.
+// set stores a value, with the day if the value cannot be understood without
+// it. It reports whether there was a value.
 func (p *statements) set(section, key, value string) bool {
 	key, value = clip(key), line(value, 240)
 	if key == "" || value == "" {
@@ -289,7 +289,7 @@ func (p *statements) put(section, key string, value any) {
 	object[key] = value
 }
 
-// add notes an element of a list.
+// add adds an element to a list.
 func (p *statements) add(section, value string) bool {
 	value = line(value, 240)
 	if value == "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// deed is a decision of a run, as it waits to be harvested.
+// deed is a decision of a run that waits to be harvested.
 type deed struct {
 	Run     string `json:"run"`
 	Agent   string `json:"agent"`
@@ -32,7 +32,7 @@ func agentOf(x *memory.Execution) string {
 	return "agent"
 }
 
-// happening describes the deed.
+// happening returns the deed as a Happening.
 func (d *deed) happening() Happening {
 	h := Happening{
 		ID: "decision-" + digest(d.Run, d.Node) + "-" + strings.ReplaceAll(d.Rule, "_", "-"), Type: "decision", Team: d.Team,
@@ -52,21 +52,22 @@ func (d *deed) happening() Happening {
 
 const delegation = "delegation"
 
-// waiting/<time>-<run and step> → deeds that the store did not take, a JSON list,
-// in the order of time. They are records and no state: most turns leave none.
+// waiting/<time>-<run and step> → deeds that the store did not take, a JSON
+// list, in order of time. They are records, not state, because most turns leave
+// none.
 const waitingPrefix = "waiting/"
 
 // crop is the deeds of one record.
 type crop struct {
 	key   string
 	deeds []deed
-	fresh bool // there is no record of it yet
+	fresh bool // whether there is no record of it yet
 }
 
-// atOnce is of how many deeds that wait a turn reads the records, at least.
+// atOnce is for how many waiting deeds a turn reads records, at least.
 const atOnce = 100
 
-// waitingCrops returns what waits, the oldest first.
+// waitingCrops returns what waits, oldest first.
 func waitingCrops(ctx context.Context, r *memory.Records) ([]crop, error) {
 	var list []crop
 	n := 0
@@ -76,7 +77,7 @@ func waitingCrops(ctx context.Context, r *memory.Records) ([]crop, error) {
 		}
 		c := crop{key: entry.Key}
 		if err := json.Unmarshal(entry.Value, &c.deeds); err != nil {
-			c.deeds = nil // damaged: there is nothing to harvest, and it goes
+			c.deeds = nil // damaged: there is nothing to harvest, so delete it
 		}
 		list = append(list, c)
 		if n += len(c.deeds); n >= atOnce {
@@ -86,8 +87,8 @@ func waitingCrops(ctx context.Context, r *memory.Records) ([]crop, error) {
 	return list, nil
 }
 
-// reap harvests first, then what waits, then new deeds; what the store does not
-// take waits on.
+// reap harvests first, then the waiting deeds, then new ones; what the store
+// does not take keeps waiting.
 func (k *knowledge) reap(ctx context.Context, x *memory.Execution, r *memory.Records, first []Happening, fresh crop) (memory.Change[struct{}], error) {
 	var change memory.Change[struct{}]
 	crops, err := waitingCrops(ctx, r)
@@ -111,7 +112,7 @@ func (k *knowledge) reap(ctx context.Context, x *memory.Execution, r *memory.Rec
 		if taken == 0 {
 			return change, err
 		}
-		x.Event("the harvest was cut short") // what is wrong for good is an error when nothing can be taken
+		x.Event("the harvest was cut short") // a permanent fault is an error once nothing can be taken
 	}
 	taken = max(taken-len(first), 0)
 	for _, c := range crops {
@@ -122,7 +123,7 @@ func (k *knowledge) reap(ctx context.Context, x *memory.Execution, r *memory.Rec
 			change = change.Delete(c.key)
 		case len(left) > 0 && (c.fresh || n > 0):
 			value, err := json.Marshal(left)
-			if err != nil { // strings always have a form
+			if err != nil { // strings can always be encoded
 				panic(err)
 			}
 			change = change.Put(c.key, value)
@@ -182,9 +183,9 @@ func (k *knowledge) complete(ctx context.Context, in *memory.CompleteInput[struc
 	}}, crop{})
 }
 
-// returned keeps that a child was given work, beside what the child itself has
-// harvested, and how it came home. It leaves alone what waits, so that children
-// that come home at once do not contest it.
+// returned records that a child was given work and how it ended, in addition to
+// what the child itself harvested. It does not touch waiting deeds, so that
+// children that return at the same time do not conflict.
 func (k *knowledge) returned(ctx context.Context, in *memory.ReturnInput[struct{}]) (memory.Returned[struct{}], error) {
 	d := newDeed(in.Execution, delegation, in.Child.ID(), agentOf(in.Child), "returned")
 	_, err := k.store.Harvest(ctx, []Happening{d.happening()})

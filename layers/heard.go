@@ -15,17 +15,17 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// heard reads mentions and remembers what was read lately: who is spoken of is
-// spoken of again, and a record is unpacked in ten times the time that it takes to
-// look whether it is still what it was.
+// heard reads mentions and caches what was read lately: whoever is mentioned
+// tends to be mentioned again, and unpacking a record takes ten times as long
+// as checking that it has not changed.
 type heard struct {
 	seed  maphash.Seed
 	mu    sync.Mutex
 	said  recent[saidOnce] // by place
-	texts recent[uint64]   // digests of texts, by place: of more mentions, since what says the same is not read
+	texts recent[uint64]   // digests of texts, by place; holds more mentions, because repeated texts are not read
 }
 
-// saidOnce is a mention, and the digest of the record that it was read from.
+// saidOnce is a mention with the digest of the record from which it was read.
 type saidOnce struct {
 	Mention
 	record uint64
@@ -35,7 +35,7 @@ func newHeard() *heard {
 	return &heard{seed: maphash.MakeSeed(), said: recent[saidOnce]{limit: 1 << 10}, texts: recent[uint64]{limit: 1 << 13}}
 }
 
-// recent is a map of what was used lately: at most twice the limit.
+// recent is a map of recently used entries, at most twice the limit.
 type recent[V any] struct {
 	limit      int
 	young, old map[uint64]V
@@ -58,7 +58,7 @@ func (r *recent[V]) put(key uint64, v V) {
 	r.young[key] = v
 }
 
-// read returns the mentions at places, the first n that say different things, and
+// read returns the first n mentions at places that say different things, and
 // their records.
 func (h *heard) read(ctx context.Context, r *memory.Records, places iter.Seq[place], n int) (list []Mention, refs []string, err error) {
 	turns := make(map[string]*turnRecord)
@@ -99,7 +99,7 @@ func (h *heard) text(key uint64) (uint64, bool) {
 	return h.texts.get(key)
 }
 
-// mention returns what a line of a record says.
+// mention returns the content of a line of a record.
 func (h *heard) mention(key uint64, turn *turnRecord, line int) (Mention, bool) {
 	sum := maphash.Bytes(h.seed, turn.stored)
 	h.mu.Lock()
@@ -124,8 +124,8 @@ type turnRecord struct {
 	stored, unpacked []byte
 }
 
-// line returns a line of a record, or all of it if n is negative; nothing of one that
-// is damaged.
+// line returns a line of a record, or all of it if n is negative; nothing if
+// the record is damaged.
 func (t *turnRecord) line(n int) []byte {
 	if t.unpacked == nil {
 		if t.unpacked, _ = pack.Unpack(t.stored); t.unpacked == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// indexes are the pictures in memory of the indexes that a layer keeps among its
-// records, one for each scope, of those scopes that were used last.
+// indexes caches the indexes that a layer keeps among its records, one for each
+// of the scopes used last.
 type indexes[I any] struct {
 	make func() (*I, error)
 
@@ -28,8 +28,8 @@ type openIndex[I any] struct {
 
 const maxIndexes = 64
 
-// of returns the index among records. An error says what is wrong with the
-// options.
+// of returns the index among records. An error means that the options are
+// wrong.
 func (x *indexes[I]) of(r *memory.Records) (*I, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -58,12 +58,12 @@ func (x *indexes[I]) of(r *memory.Records) (*I, error) {
 	return index, nil
 }
 
-// newIndexes are indexes of package search.
+// newIndexes returns indexes of package search.
 func newIndexes(opts search.Options) indexes[search.Index] {
 	return indexes[search.Index]{make: func() (*search.Index, error) { return search.New(&opts) }}
 }
 
-// written returns c with the operations of an index that is kept below a prefix.
+// written returns c with the operations of an index stored below a prefix.
 func written[S any](c memory.Change[S], prefix string, ops []storage.Op) memory.Change[S] {
 	for i := range ops {
 		if op := &ops[i]; op.Delete {
@@ -115,7 +115,7 @@ func (b below) Scan(ctx context.Context, prefix string, opts *storage.ScanOption
 	}
 }
 
-// scanAfter asks for at most n entries beyond a key.
+// scanAfter returns options for at most n entries after a key.
 func scanAfter(key string, n int) *storage.ScanOptions {
 	return &storage.ScanOptions{After: key, Limit: n}
 }

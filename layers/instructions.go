@@ -15,38 +15,38 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// InstructionsOptions are the options of [Instructions].
+// InstructionsOptions configures [Instructions].
 type InstructionsOptions struct {
-	// Spec overrides: ID "instructions", slot [memory.SlotSteering], scope
-	// global, budget automatic, placement anchor. Set Required for text
-	// without which no prompt may be sent.
+	// Spec overrides: ID "instructions", slot [memory.SlotSteering], scope global,
+	// budget automatic, placement anchor. Set Required if no prompt may be sent
+	// without the text.
 	Spec memory.Spec
 	// Text comes first.
 	Text string
-	// Files are paths of text files that follow, in this order; relative ones
-	// are taken from the working directory. Symbolic links are followed.
+	// Files are paths of text files that follow Text, in this order; relative ones
+	// are resolved against the working directory. Symbolic links are followed.
 	Files []string
-	// MaxBytes is the most that a file may have; 0 means 64 KiB.
+	// MaxBytes is the maximum size of a file; 0 means 64 KiB.
 	MaxBytes int
 }
 
 // Instructions returns the layer that tells the model what always holds: a
-// static text and files such as a guide for agents.
+// static text, and files such as a guide for agents.
 //
-// Before each turn every file is looked at (one stat) and read again when its
-// time of modification or its size differs from what is known. A file that is
-// missing, unreadable, no regular file, over MaxBytes or no UTF-8 text is
-// reported in the layer's note, and its last good text stays: that text is part
-// of the layer's state and so survives a restart. If nothing at all can be said
-// although files are named, recall fails.
+// Before each turn it checks every file (one stat), and reads it again if its
+// modification time or size has changed. A file that is missing, unreadable,
+// not regular, over MaxBytes or not UTF-8 text is reported in the layer's note,
+// and its last good text stays: that text is part of the layer's state, so it
+// survives a restart. If files are named but there is no text at all, recall
+// fails.
 //
-// Its state is {"files": {path: {"text", "modified", "size"}}}, where modified
-// is in nanoseconds since 1970. A file that was read within two seconds of its time is
-// "racy": it is read again next time, since another edit may have got the same time
-// by the clock of a file system. Later, an edit that changes neither time nor size
-// is not seen.
+// The state is {"files": {path: {"text", "modified", "size"}}}, where modified
+// is in nanoseconds since 1970. A file read within two seconds of its
+// modification time is "racy": it is read again next time, because another edit
+// may have got the same timestamp. Later, an edit that changes neither time nor
+// size goes unnoticed.
 //
-// What changes in the text is told as a diff, where that is shorter.
+// A change of the text is shown as a diff if that is shorter.
 func Instructions(opts *InstructionsOptions) memory.Layer {
 	var o InstructionsOptions
 	if opts != nil {
@@ -80,7 +80,7 @@ type instructionFile struct {
 	Racy     bool   `json:"racy,omitempty"`
 }
 
-// fileTick is the longest tick of a file system's clock, that of FAT.
+// fileTick is the coarsest resolution of a file timestamp, that of FAT.
 const fileTick = 2 * time.Second
 
 func (o *InstructionsOptions) recall(ctx context.Context, in *memory.RecallInput[instructions]) (memory.Recalled[instructions], error) {
@@ -130,7 +130,8 @@ func (o *InstructionsOptions) recall(ctx context.Context, in *memory.RecallInput
 	return out, nil
 }
 
-// read returns what path says now. With an error it returns what is known.
+// read returns the present content of path, or what is known along with an
+// error.
 func (o *InstructionsOptions) read(path string, known instructionFile, ok bool) (instructionFile, error) {
 	fault := func(cause error) (instructionFile, error) {
 		if pe, ok := errors.AsType[*os.PathError](cause); ok {
@@ -139,7 +140,7 @@ func (o *InstructionsOptions) read(path string, known instructionFile, ok bool) 
 		return known, fmt.Errorf("read %s: %w", path, cause)
 	}
 	looked := time.Now()
-	info, err := os.Stat(path) // before Open, which would wait for the other end of a pipe
+	info, err := os.Stat(path) // before Open, which would block on a pipe
 	if err != nil {
 		return fault(err)
 	}
@@ -168,8 +169,8 @@ func (o *InstructionsOptions) read(path string, known instructionFile, ok bool) 
 		return fault(errors.New("it is no UTF-8 text"))
 	}
 	text := strings.TrimSpace(strings.TrimPrefix(string(data), "\uFEFF"))
-	// The stat of before the read: if the file changes meanwhile, the next
-	// turn sees another one and reads again.
+	// The stat from before the read: if the file changes meanwhile, the next turn
+	// sees a difference and reads again.
 	return instructionFile{
 		Text: text, Modified: info.ModTime().UnixNano(), Size: info.Size(), Racy: looked.Sub(info.ModTime()) < fileTick,
 	}, nil

@@ -9,46 +9,45 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// KnowledgeStore is what [Knowledge] needs of a store of governed knowledge;
+// KnowledgeStore is what [Knowledge] needs from a store of governed knowledge;
 // soma's Store is one.
 type KnowledgeStore interface {
 	// Guide returns what a layer (canon, emerging, working or archive) has for a
-	// team, best first: canon all of it, whatever limit is; archive what bears
-	// on the query; and "rules" what of canon, and of proposals that wait, bears
-	// on the query. Another team's is never in it.
+	// team, best first: all of canon, whatever the limit; of the archive, what
+	// bears on the query; and, as "rules", what bears on the query in canon and in
+	// pending proposals. It never includes what belongs to another team.
 	Guide(ctx context.Context, layer, team, query string, limit int) ([]Guidance, error)
-	// Harvest keeps what happened in the archive, in order, and returns how much
-	// of the list it has taken: a store may take no more than so much at once, and
-	// is given the rest again. What it has is left alone. After an error, too, what
-	// it has not taken is given again, unless it has taken nothing.
+	// Harvest archives what happened, in order, and returns how many elements of
+	// the list it handled. A store may limit how much it takes at once; it is
+	// given the rest again. What it already has is left alone. After an error,
+	// too, the rest is given again, unless it handled nothing.
 	Harvest(ctx context.Context, list []Happening) (taken int, err error)
 }
 
-// Guidance is something known. It is an alias, so that a store need not know
-// this package.
+// Guidance is a piece of knowledge. It is an alias, so that a store need not
+// import this package.
 type Guidance = struct {
-	Key        string // in the store
+	Key        string // its key in the store
 	Name, Text string
-	Proposed   bool    // nobody has decided on it
+	Proposed   bool    // whether nobody has decided about it
 	Confidence float64 // of a proposal, in [0, 1]
-	Unsure     bool    // a proposal that says no confidence, or none in [0, 1]
+	Unsure     bool    // whether the proposal has no confidence in [0, 1]
 }
 
-// Happening is something that an agent did. ID is the same for the same.
+// Happening is something that an agent did. The same happening has the same ID.
 type Happening = struct {
 	ID, Type, Name, Status, Team, Body string
 	Tags                               []string
 	Fields                             map[string]any
 }
 
-// KnowledgeOptions are the options of [Knowledge]. Zero budgets are the
-// defaults.
+// KnowledgeOptions configures [Knowledge]. Zero budgets mean the defaults.
 type KnowledgeOptions struct {
 	Emerging projection.Budget // default at most 600 tokens
 	Working  projection.Budget // default at most 800
 	Archive  projection.Budget // default at most 800
-	TopK     int               // of each layer but canon, at most so many; 0 means 8
-	// NoHarvest leaves out what the run did.
+	TopK     int               // maximum for each layer but canon; 0 means 8
+	// NoHarvest turns off archiving what the run did.
 	NoHarvest bool
 }
 
@@ -57,21 +56,21 @@ type KnowledgeOptions struct {
 //
 //	knowledge-canon     what people have ratified: anchored, required, never cut
 //	knowledge-emerging  proposals with their confidence: advice
-//	knowledge-working   what the run's team is at; nothing without a team
+//	knowledge-working   what the run's team is working on; nothing without a team
 //	knowledge-archive   what happened that bears on the newest user message
 //
-// The team is that of the run's identity, and children see what their own team
-// may. A run that cannot read canon does not begin. Canon alone is anchored: what tools return gets no further than the
-// archive, and is shown as data.
+// The team is that of the run's identity; children see what their own team may
+// see. A run that cannot read canon does not begin. Only canon is anchored:
+// output of tools goes no further than the archive, and is shown as data.
 //
-// The tool calls of a run, with how they ended, its outcome, and its delegations
-// to children become entities of the archive, by ids that a repeated turn gives
-// again. They hold names and outcomes, no text that a tool returned. A store takes
-// so many in a turn, soma's a hundred new ones; the rest waits in the layer's
-// records, written with the turn, and is harvested before what is new by the
-// turns that follow, of any run, a hundred more by the end of each run. Harvesting
-// is no part of the turn's batch: where nothing could be harvested the hook's
-// report says so, and the log still has all of it.
+// The tool calls of a run and how they ended, its outcome, and its delegations
+// to children become entities of the archive, with ids that are the same if the
+// turn is repeated. They contain names and outcomes, but no text that a tool
+// returned. A store takes a limited number per turn, soma's store a hundred new
+// ones. The rest waits in the layer's records, written with the turn, and is
+// harvested before anything new by later turns of any run, with a hundred more
+// at the end of each run. Harvesting is not part of the turn's batch: if it
+// fails, the hook's report says so, and the log still has everything.
 func Knowledge(store KnowledgeStore, opts *KnowledgeOptions) []memory.Layer {
 	k := knowledge{store: store}
 	if opts != nil {
@@ -114,10 +113,10 @@ type knowledge struct {
 	store KnowledgeStore
 }
 
-// init lets a run fail that cannot read canon, rather than begin as if there
-// were no rules. Where reading fails later, what was shown last stays.
+// init fails a run that cannot read canon, rather than let it begin as if there
+// were no rules. If reading fails later, what was shown last stays.
 func (k *knowledge) init(ctx context.Context, in *memory.InitInput[struct{}]) (struct{}, error) {
-	const most = 1_000_000 // bytes; a layer may say 1 MiB
+	const most = 1_000_000 // bytes; a layer may contribute 1 MiB
 	list, err := k.store.Guide(ctx, "canon", in.Execution.Identity().Team, "", 0)
 	size := 0
 	for _, g := range list {
@@ -129,7 +128,7 @@ func (k *knowledge) init(ctx context.Context, in *memory.InitInput[struct{}]) (s
 	return struct{}{}, err
 }
 
-// canon says all that is ratified.
+// canon returns everything that is ratified.
 func (k *knowledge) canon(ctx context.Context, in *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
 	var out memory.Recalled[struct{}]
 	list, err := k.store.Guide(ctx, "canon", in.Execution.Identity().Team, "", 0)
@@ -146,8 +145,8 @@ func (k *knowledge) canon(ctx context.Context, in *memory.RecallInput[struct{}])
 	return out, nil
 }
 
-// recallGuidance returns the hook that says what a layer of a store has for the
-// run's team, or that there is nothing.
+// recallGuidance returns the hook that shows what a layer of a store has for
+// the run's team, or that there is nothing.
 func recallGuidance(store KnowledgeStore, layer string, topK int, nothing string) func(context.Context, *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
 	return func(ctx context.Context, in *memory.RecallInput[struct{}]) (memory.Recalled[struct{}], error) {
 		var out memory.Recalled[struct{}]
@@ -170,7 +169,7 @@ func recallGuidance(store KnowledgeStore, layer string, topK int, nothing string
 	}
 }
 
-// guide shows what is known, and what is a mere proposal.
+// guide formats what is known and what is only a proposal.
 func guide(g Guidance) projection.Item {
 	text := line(g.Name+": "+g.Text, 1500)
 	switch {

@@ -2,16 +2,16 @@
 // [Entity], [Observations], [Episodic], [SemanticRecall], [RAG], [Knowledge] and
 // [Procedural]; and [Secrets], which keeps credentials out of all of them.
 //
-// It is not the layer contract, which is package memory, and it calls no model:
-// each layer extracts and ranks by plain, deterministic rules that are written
-// in English and say so. A function in a layer's options replaces them.
+// The layer contract itself is in package memory. This package calls no model:
+// each layer extracts and ranks by simple, deterministic rules, most of them
+// for English, as its documentation says. A function in a layer's options
+// replaces them.
 //
-// The one decision: a function that fails never loses what it was to learn
-// from. The raw events stay in the layer's records, under keys of their own,
-// and are tried again in a later turn; until then the layer's note in the turn
-// report says what failed and why. State changes only by
-// update functions that merge, so executions that share a layer's data lose
-// nothing to each other.
+// The one decision: if a function fails, what it was to learn from is not lost.
+// The raw events stay in the layer's records, under keys of their own, and are
+// tried again in a later turn; until then the layer's note in the turn report
+// says what failed and why. State changes only through update functions that
+// merge, so executions that share a layer's data do not overwrite each other.
 //
 // The constructors take options whose zero fields, and nil, mean the
 // documented defaults. The field Spec of the options overrides the layer's
@@ -25,7 +25,7 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// override returns spec with the fields that over sets.
+// override returns spec with the non-zero fields of over.
 func override(spec, over memory.Spec) memory.Spec {
 	spec.ID = cmp.Or(over.ID, spec.ID)
 	spec.Name = cmp.Or(over.Name, spec.Name)
@@ -39,14 +39,14 @@ func override(spec, over memory.Spec) memory.Spec {
 	return spec
 }
 
-// query is the part of a query that layers look at: a pasted file asks nothing
-// more after its first pages.
+// query returns the part of a query that layers look at: after its first pages,
+// a pasted file asks nothing more.
 func query(text string) string {
 	text, _ = tidy(text, 16<<10)
 	return text
 }
 
-// item makes a layer's output of one text.
+// item returns a layer's output of a single text.
 func item(text string, refs ...string) projection.Item {
 	it := projection.Text(projection.System, text)
 	it.Refs = refs

@@ -18,38 +18,40 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// nameIndex is a picture in memory of where names are mentioned, in the records of
-// one scope:
+// nameIndex is the in-memory index of where names are mentioned, in the records
+// of one scope:
 //
 //	n/d/<time>-<digest>   the statements of a turn, a [statement] a line
 //	n/head, n/s/…, …      segments of package levels, each a [roll]
 //
-// A turn writes its statements once, however many names they have, and one small
-// segment, which is merged with others when there are many. So what a turn costs
-// does not depend on how many names it has, nor on how many are known. The newest
-// statements, the head and the newest segment are neighbours: see [levels.Set.Key].
+// A turn writes its statements once, however many names they have, and one
+// small segment, which is merged with others when there are many. So the cost
+// of a turn depends neither on how many names it has nor on how many are known.
+// The newest statements, the head and the newest segment are neighbours: see
+// [levels.Set.Key].
 //
-// A name is found by each of its words, and has the places of its mentions in the
-// segments: so what a question costs is how many names have its words.
+// A name is found by each of its words, and has the places of its mentions in
+// the segments, so the cost of a question depends on how many names have its
+// words.
 //
 // Statements of older stores are at t/<time>-<digest>.
 type nameIndex struct {
 	set levels.Set[*roll]
-	// The names in the segments, by themselves in lower case and by word. Under the
+	// The names in the segments, by lower-case name and by word. Guarded by the
 	// set's lock.
 	names map[string]*known
 	words map[string][]*known
-	// older reports whether the scope has mentions as they were kept before there
-	// was an index: m/<word of the name>/<item>-<number> → [Mention]. They are
-	// read, and nobody writes them any more.
+	// older says whether the scope has mentions as they were kept before there was
+	// an index: m/<word of the name>/<item>-<number> → [Mention]. They are read,
+	// but no longer written.
 	older atomic.Int32
 }
 
-// known is a name that segments have.
+// known is a name in the segments.
 type known struct {
 	in []listed
-	// last is the time of its newest mention, or later: one that was newer may be
-	// gone.
+	// last is the time of its newest mention, or later: the newest may have been
+	// removed.
 	last int64
 }
 
@@ -62,17 +64,17 @@ type listed struct {
 const (
 	rollPrefix  = "n/"
 	turnPrefix  = rollPrefix + "d/"
-	otherPrefix = "t/" // of turns where turnPrefix is not
+	otherPrefix = "t/" // of turns that are not at turnPrefix
 	olderPrefix = "m/"
 
 	unknown, absent, present = 0, 1, 2 // of older
 
-	maxRoll  = 1 << 20 // bytes of segments that become one
-	maxPlace = 256     // mentions of a name in a segment, the newest
+	maxRoll  = 1 << 20 // size in bytes of the segments that are merged into one
+	maxPlace = 256     // mentions of a name in a segment, newest first
 )
 
-// nameFanIn is how many segments of a level are merged into one of the next, or of
-// the last.
+// nameFanIn is how many segments of a level are merged into one of the next
+// level, or of the last.
 var nameFanIn = [levels.Levels]int{64, 16, 16}
 
 // statement is a line of a turn's record: a [Mention] without the name.
@@ -119,7 +121,7 @@ func (x *nameIndex) drop(part *roll) {
 		name = strings.ToLower(name)
 		k := x.names[name]
 		if k == nil {
-			continue // has it twice
+			continue // a duplicate
 		}
 		k.in = slices.DeleteFunc(k.in, func(l listed) bool { return l.part == part })
 		if len(k.in) > 0 {
@@ -134,8 +136,8 @@ func (x *nameIndex) drop(part *roll) {
 	}
 }
 
-// add returns c with what adds the mentions of a turn, whose record has the key
-// turn. items are of the mentions.
+// add returns c with the operations that add the mentions of a turn, whose
+// record has the key turn. items are those of the mentions.
 func (x *nameIndex) add(ctx context.Context, r *memory.Records, c memory.Change[struct{}], turn string, found []Mention, items []string) (memory.Change[struct{}], error) {
 	var record []byte
 	lines := make(map[statement]int)
@@ -166,8 +168,8 @@ func (x *nameIndex) add(ctx context.Context, r *memory.Records, c memory.Change[
 	return written(c.Put(turnPrefix+turn, pack.Pack(new([]byte), record)), rollPrefix, x.grow(names)), nil
 }
 
-// grow returns the operations that add a segment, merged with others where there
-// are many. Under the set's lock.
+// grow returns the operations that add a segment, merging it with others if
+// there are many. The caller holds the set's lock.
 func (x *nameIndex) grow(names map[string][]spot) []storage.Op {
 	var ops []storage.Op
 	level, size := 0, 0
@@ -203,29 +205,30 @@ func (x *nameIndex) grow(names map[string][]spot) []storage.Op {
 	return x.set.Mark(append(ops, storage.Put(x.set.Key(level, value), pack.Pack(new([]byte), value))))
 }
 
-// card is what is known of a name that is asked for.
+// card is what is known about a name that the query asks for.
 type card struct {
-	name   string // as the newest mention has it
+	name   string // as in the newest mention
 	asked  uint32 // a bit for each word of the query that it has
-	newest stamp  // item of that mention
+	newest stamp  // the item of that mention
 	in     []listed
-	older  []olderPlace // mentions that are in no segment, the newest first
+	older  []olderPlace // mentions that are in no segment, newest first
 }
 
-// olderPlace is where a mention is that is in no segment.
+// olderPlace is the place of a mention that is in no segment.
 type olderPlace struct {
 	item   stamp
 	record string // key
 }
 
-// mentioned takes note of a mention of a name.
+// mentioned records a mention of a name.
 func (c *card) mentioned(name string, item stamp) {
 	if by := item.compare(c.newest); by > 0 || by == 0 && (c.name == "" || name < c.name) {
 		c.name, c.newest = name, item
 	}
 }
 
-// look notes the newest mention that is not shown, and reports whether there is one.
+// look finds the newest mention that is not shown, and reports whether there is
+// one.
 func (c *card) look(shown *shown) bool {
 	for _, in := range c.in {
 		if l := in.part.mentions(in.at); l.unseen(shown) {
@@ -235,14 +238,14 @@ func (c *card) look(shown *shown) bool {
 	return c.name != ""
 }
 
-// place is where a mention is.
+// place is the place of a mention.
 type place struct {
 	record string // key
-	line   int    // of the record; -1: the record is the mention
+	line   int    // line of the record; -1: the record is the mention
 }
 
-// mentions yields where the mentions of a name are that are not shown, the newest
-// first.
+// mentions yields the places of the mentions of a name that are not shown,
+// newest first.
 func (c *card) mentions(shown *shown) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		var reels []reel
@@ -270,7 +273,7 @@ func (c *card) mentions(shown *shown) iter.Seq[place] {
 			if l := &reels[next]; !l.on() || !l.unseen(shown) {
 				reels = slices.Delete(reels, next, next+1)
 			}
-			if newest == before { // two segments have it
+			if newest == before { // it is in two segments
 				continue
 			}
 			before = newest
@@ -281,12 +284,14 @@ func (c *card) mentions(shown *shown) iter.Seq[place] {
 	}
 }
 
-// maxAsked is how many words of a query are looked up: those of a card's asked.
+// maxAsked is how many words of a query are looked up, which is the number of
+// bits in card.asked.
 const maxAsked = 32
 
-// find returns at most limit names that have one of the words and a mention that
-// is not shown: those with more of the words first, of equals the one mentioned
-// last. What it returns is as the index was then, also when that changes.
+// find returns at most limit names that have one of the words and a mention
+// that is not shown: those with more of the words first, and among equals the
+// one mentioned last. The result reflects the index at this moment, even if the
+// index changes.
 func (x *nameIndex) find(ctx context.Context, r *memory.Records, words []string, shown *shown, limit int) ([]*card, error) {
 	older, err := x.findOlder(ctx, r, words, shown)
 	if err != nil {
@@ -328,25 +333,25 @@ func (x *nameIndex) find(ctx context.Context, r *memory.Records, words []string,
 		}
 	}
 	for _, c := range best {
-		c.in = slices.Clone(c.in) // which a change of the index changes
+		c.in = slices.Clone(c.in) // the index may change
 	}
 	return best, nil
 }
 
 // behind reports whether a name with some of the words, mentioned at a time or
-// before, comes after another in any case.
+// before, sorts after another in any case.
 func behind(words uint32, last int64, o *card) bool {
 	n, least := bits.OnesCount32(words), bits.OnesCount32(o.asked)
 	return n < least || n == least && last < o.newest.time()
 }
 
-// compare orders what is asked for first before the rest.
+// compare sorts cards by what is asked for first.
 func (c *card) compare(o *card) int {
 	return cmp.Or(bits.OnesCount32(o.asked)-bits.OnesCount32(c.asked), o.newest.compare(c.newest), cmp.Compare(c.name, o.name))
 }
 
-// findOlder finds mentions as they were kept before there was an index, by name in
-// lower case: the newest ones of each word.
+// findOlder finds the newest mentions of each word as they were kept before
+// there was an index, by name in lower case.
 func (x *nameIndex) findOlder(ctx context.Context, r *memory.Records, words []string, shown *shown) (map[string]*card, error) {
 	if x.older.Load() == unknown {
 		older := int32(absent)

@@ -15,12 +15,12 @@ import (
 
 // Notes is the state of [WorkingMemory]: a JSON object of sections.
 //
-// An entry is a value directly below a section, or a section that is no object.
-// Touched holds when each entry was last changed, in milliseconds since 1970,
-// under "section" or "section/key" ("~1" stands for "/" and "~0" for "~" in
-// them, as in a JSON pointer). Deleted entries keep their time for a while, so
-// that a late event does not bring them back. Sources holds, by the same names,
-// the id of the item that an entry was last learned from.
+// An entry is a value directly below a section, or a section that is not an
+// object. Touched holds when each entry was last changed, in milliseconds since
+// 1970, under "section" or "section/key" (with "~1" for "/" and "~0" for "~",
+// as in a JSON pointer). Deleted entries keep their time for a while, so that a
+// late event does not restore them. Sources holds, under the same names, the id
+// of the item from which an entry was last learned.
 type Notes struct {
 	Sections map[string]any    `json:"sections,omitempty"`
 	Touched  map[string]int64  `json:"touched,omitempty"`
@@ -34,7 +34,7 @@ const (
 	maxNoteList  = 500 // elements of a list
 )
 
-// clone returns a copy that shares nothing with n.
+// clone returns a copy that shares no memory with n.
 func (n Notes) clone() Notes {
 	n.Sections, _ = cloneValue(n.Sections).(map[string]any)
 	n.Touched = maps.Clone(n.Touched)
@@ -60,17 +60,17 @@ func cloneValue(v any) any {
 	return v
 }
 
-// size is what the limit bounds: the bytes of the sections as JSON.
+// size returns what the limit bounds: the bytes of the sections as JSON.
 func (n *Notes) size() int {
 	data, err := json.Marshal(n.Sections)
-	if err != nil { // sections are what JSON decoded to
+	if err != nil { // sections came from decoded JSON
 		return 0
 	}
 	return len(data)
 }
 
-// checkPatch returns patch as JSON would decode it, with tidy texts, or says why
-// it is none.
+// checkPatch returns patch as JSON would decode it, with tidied texts, or an
+// error that says why it is invalid.
 func checkPatch(patch map[string]any, limit int) (map[string]any, error) {
 	data, err := json.Marshal(patch)
 	if err != nil {
@@ -109,12 +109,11 @@ func depth(v any) int {
 	return 0
 }
 
-// merge takes patch into n. Objects merge, null deletes, a list takes in the
-// elements that it lacks, or is replaced by one that begins with null, and any
-// other value replaces what was there. A patch
-// that is late, because it was learned from only after a failure, does not
-// replace or delete what was touched since. from is the item that the patch was
-// learned from; nil if a tool brought it.
+// merge merges patch into n. Objects merge, null deletes, a list takes in the
+// elements that it lacks or is replaced by one that begins with null, and any
+// other value replaces the previous one. A late patch, learned only after a
+// failure, does not replace or delete what was touched since. from is the item
+// from which the patch was learned, or nil if it came from a tool.
 func (n *Notes) merge(patch map[string]any, from *Event, late bool) {
 	var at time.Time
 	source := ""
@@ -213,8 +212,8 @@ func (n merging) entry(in map[string]any, key, path string, v any) {
 	}
 }
 
-// mergeValue merges v into old; what is nil afterwards is gone. If older, old
-// wins where one of them must.
+// mergeValue merges v into old; a nil result means that it is deleted. If older
+// is set, old wins any conflict.
 func mergeValue(old, v any, older bool) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -264,7 +263,7 @@ func mergeValue(old, v any, older bool) any {
 	return v
 }
 
-// entryPath is the path of an entry in Touched.
+// entryPath returns the path of an entry in Touched.
 func entryPath(names ...string) string {
 	for i, name := range names {
 		if strings.ContainsAny(name, "~/") {
@@ -276,7 +275,7 @@ func entryPath(names ...string) string {
 
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
-// bury forgets the times of entries that are gone, but for the newest.
+// bury forgets the times of deleted entries, except the newest.
 func (n *Notes) bury() {
 	there := make(map[string]bool)
 	for _, e := range n.entries() {
@@ -304,7 +303,8 @@ func (n *Notes) bury() {
 	}
 }
 
-// entry is one entry of notes; key is empty for a section that is no object.
+// entry is one entry of notes; key is empty for a section that is not an
+// object.
 type entry struct {
 	section, key, path string
 	value              any
@@ -334,7 +334,7 @@ func (n *Notes) oldestFirst(list []entry) {
 }
 
 // shrink drops entries, those touched longest ago first, until n is within the
-// limit. If one list alone is over it, the list loses its first elements.
+// limit. If one list alone exceeds it, the list loses its first elements.
 func (n *Notes) shrink(limit int) {
 	size := n.size()
 	if size <= limit {
@@ -370,7 +370,7 @@ func (n *Notes) remove(e entry) {
 	delete(n.Sections, e.section)
 }
 
-// mergeOne puts an entry back.
+// mergeOne restores an entry.
 func (n *Notes) mergeOne(e entry) {
 	if e.key == "" {
 		n.Sections[e.section] = e.value
@@ -379,8 +379,8 @@ func (n *Notes) mergeOne(e entry) {
 	n.Sections[e.section] = map[string]any{e.key: e.value}
 }
 
-// lines renders entries: one line for each value, as path: value, so that every
-// line stands for itself.
+// lines formats entries: one line for each value, as path: value, so that each
+// line makes sense by itself.
 func lines(list []entry) []string {
 	var out []string
 	for _, e := range list {

@@ -12,25 +12,25 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// ObservationsOptions are the options of [Observations].
+// ObservationsOptions configures [Observations].
 type ObservationsOptions struct {
 	// Spec overrides: ID "observations", slot [memory.SlotObservations], scope
 	// resource, budget 200 to 2,000 tokens.
 	Spec memory.Spec
 	// ObserveAt is how many tokens of events are collected before they are
-	// observed; 0 means 1,000, negative every turn. What is left when an
-	// execution ends is observed then.
+	// observed; 0 means 1,000, negative every turn. When an execution ends, the
+	// rest is observed.
 	ObserveAt int
-	// CondenseAt is how many tokens of notes are condensed, to half of that; 0
-	// means 1,500.
+	// CondenseAt is the size of the notes, in tokens, at which they are condensed
+	// to half; 0 means 1,500.
 	CondenseAt int
-	// Observe writes notes on events. It replaces the default, which keeps the
+	// Observe writes notes on events. It replaces the default, which keeps
 	// sentences that score high for decisions, dates, numbers, names and
 	// preferences.
 	Observe func(ctx context.Context, in ObserveInput) ([]Observation, error)
-	// Condense returns fewer notes in the place of in.Notes, at most in.Target
-	// tokens of them. It replaces the default, which merges notes that say the
-	// same and drops the least salient, oldest first.
+	// Condense returns fewer notes to replace in.Notes, at most in.Target tokens
+	// of them. It replaces the default, which merges notes that say the same and
+	// drops the least salient, oldest first.
 	Condense func(ctx context.Context, in CondenseInput) ([]Observation, error)
 }
 
@@ -39,34 +39,34 @@ type Observation struct {
 	Time     time.Time `json:"time"`               // of the event
 	Text     string    `json:"text"`               // one line of at most 500 bytes
 	Salience int       `json:"salience,omitempty"` // how much it matters; by the default scale 1 to 10
-	Refs     []string  `json:"refs,omitempty"`     // ids of the items it was made from
+	Refs     []string  `json:"refs,omitempty"`     // ids of the items from which it was made
 }
 
-// ObserveInput is what Observe is given.
+// ObserveInput is the input of Observe.
 type ObserveInput struct {
 	Execution *memory.Execution
-	Notes     []Observation // those there are; not to be modified
+	Notes     []Observation // existing notes; must not be modified
 	Events    []Event       // oldest first
 }
 
-// CondenseInput is what Condense is given.
+// CondenseInput is the input of Condense.
 type CondenseInput struct {
 	Execution *memory.Execution
-	Notes     []Observation // not to be modified
+	Notes     []Observation // must not be modified
 	Target    int           // tokens
 }
 
 // Observations returns the layer that keeps compact notes on what happened:
-// events are buffered, then observed, and the notes condensed when they grow.
+// events are buffered, then observed, and the notes are condensed as they grow.
 //
 // Events are messages of the user and the assistant, and tool results, each cut
-// to 8 KiB, and all of a turn to 256 KiB. They stay in the layer's records until
-// they were observed. If Observe fails, they are given to it again in a later
-// turn. If Condense fails, the notes stay as they are, up to twice CondenseAt:
-// then the default condenses them.
+// to 8 KiB, and those of a turn to 256 KiB. They stay in the layer's records
+// until they have been observed. If Observe fails, it receives them again in a
+// later turn. If Condense fails, the notes stay as they are, up to twice
+// CondenseAt; then the default condenses them.
 //
-// All notes that fit the budget are in the prompt, in the order of time; of
-// more than that, the most salient.
+// The prompt has all notes that fit the budget, in order of time; if not all
+// do, the most salient.
 //
 // The state is {"notes": [Observation …], "backlog": …}, the records are
 // event/<time>-<digest> → the events of a turn, a list of [Event].
@@ -99,14 +99,14 @@ func Observations(opts *ObservationsOptions) memory.Layer {
 	})
 }
 
-// observed is the state: the notes in the order of time, and how observing goes.
+// observed is the state: the notes in order of time, and how observing goes.
 type observed struct {
 	Notes     []Observation `json:"notes,omitempty"`
 	Backlog   backlog       `json:"backlog,omitzero"`
-	Condenser string        `json:"condenser,omitempty"` // why Condense failed last
-	// Seen are the waiting records last observed, by the beginnings of their
-	// digests, so that executions that observe the same ones at the same moment
-	// note them once.
+	Condenser string        `json:"condenser,omitempty"` // why Condense last failed
+	// Seen identifies the waiting records last observed, by the beginnings of
+	// their digests, so that executions that observe the same ones at the same
+	// moment note them only once.
 	Seen []string `json:"seen,omitempty"`
 }
 
@@ -124,8 +124,8 @@ type observations struct {
 
 const (
 	maxObservation = 500          // bytes of a note
-	maxNoted       = 4 * maxBatch // notes taken from one call
-	maxSeen        = 2 * maxBatch // records remembered as observed; at least half of them are
+	maxNoted       = 4 * maxBatch // notes accepted from one call
+	maxSeen        = 2 * maxBatch // records remembered as observed; at least half as many are kept
 )
 
 func (o *observations) recall(_ context.Context, in *memory.RecallInput[observed]) (memory.Recalled[observed], error) {
@@ -143,7 +143,7 @@ func (o *observations) recall(_ context.Context, in *memory.RecallInput[observed
 	}
 	text := renderNotes(list)
 	if _, ok := in.Execution.Fits(o.spec.ID, text, in.Budget); !ok {
-		// Drop the least salient, oldest first, by halving.
+		// Bisect how many of the least salient, oldest first, to drop.
 		lo, hi := 1, len(list)
 		for lo < hi {
 			mid := (lo + hi) / 2
@@ -187,7 +187,8 @@ func renderNotes(list []Observation) string {
 	return b.String()
 }
 
-// mostSalient returns the n most salient notes, the newer of equals, in order.
+// mostSalient returns the n most salient notes, preferring newer ones among
+// equals, in order.
 func mostSalient(list []Observation, n int) []Observation {
 	order := make([]int, len(list))
 	for i := range order {
@@ -205,8 +206,8 @@ func mostSalient(list []Observation, n int) []Observation {
 	return kept
 }
 
-// store buffers fresh events and observes when there are enough of them, or if
-// all is set. It does not fail: the fresh events would be lost.
+// store buffers new events and observes once there are enough of them, or if
+// all is set. It does not return an error, which would lose the new events.
 func (o *observations) store(ctx context.Context, x *memory.Execution, r *memory.Records, s observed, fresh []Event, all bool) memory.Change[observed] {
 	old, err := s.Backlog.waiting(ctx, r)
 	if err != nil {
@@ -234,7 +235,7 @@ func (o *observations) store(ctx context.Context, x *memory.Execution, r *memory
 	return put(drop(c, old), rest)
 }
 
-// observe gives events to Observe and returns its notes, tidied.
+// observe passes events to Observe and returns its notes, tidied.
 func (o *observations) observe(ctx context.Context, x *memory.Execution, s observed, batch []Event) ([]Observation, error) {
 	if o.Observe == nil {
 		return observe(batch), nil
@@ -253,8 +254,8 @@ func (o *observations) observe(ctx context.Context, x *memory.Execution, s obser
 	return tidyNotes(notes, batch[len(batch)-1].Time, refs), nil
 }
 
-// tidyNotes bounds what a function of the user returned, and fills in what it
-// left open.
+// tidyNotes bounds what a user's function returned, and fills in missing
+// fields.
 func tidyNotes(list []Observation, at time.Time, refs []string) []Observation {
 	var out []Observation
 	for _, n := range list[:min(len(list), maxNoted)] {
@@ -273,9 +274,9 @@ func tidyNotes(list []Observation, at time.Time, refs []string) []Observation {
 	return out
 }
 
-// noted returns the state with notes on events, but for notes that are there
-// already and events that another execution has observed. That can only be so of
-// the first ones of the batch, which have waited in records.
+// noted returns the state with notes on events, except notes that exist already
+// and events that another execution has observed. Only the first events of the
+// batch, which have waited in records, can have been.
 func (s observed) noted(batch []Event, waited int, notes []Observation) observed {
 	seen := make(map[string]bool)
 	for i, key := range s.Seen {
@@ -294,7 +295,7 @@ func (s observed) noted(batch []Event, waited int, notes []Observation) observed
 			s.Seen = append(s.Seen, key)
 		}
 	}
-	if len(s.Seen) > maxSeen { // rarely: what only grows is written as what is new
+	if len(s.Seen) > maxSeen { // rarely, so that the state mostly grows, which is cheap to write
 		s.Seen = s.Seen[len(s.Seen)-maxBatch:]
 	}
 	if !anew {
@@ -319,8 +320,8 @@ func seenKey(key string) string {
 	return sum[:min(len(sum), 12)]
 }
 
-// condense returns the update that puts condensed notes in the place of notes,
-// if they are too many.
+// condense returns the update that replaces notes by condensed ones, if they
+// are too many.
 func (o *observations) condense(ctx context.Context, x *memory.Execution, notes []Observation) func(observed) observed {
 	tokens := x.Count(renderNotes(notes))
 	if tokens <= o.CondenseAt {
@@ -355,8 +356,8 @@ func (o *observations) condense(ctx context.Context, x *memory.Execution, notes 
 	}
 	return func(s observed) observed {
 		s.Condenser = why
-		// What others noted meanwhile stays. If others condensed meanwhile,
-		// their work holds.
+		// What others noted meanwhile stays. If others condensed meanwhile, their
+		// result stays.
 		gone := make(map[string]int, len(notes))
 		for i := range notes {
 			gone[notes[i].id()]++
@@ -387,18 +388,18 @@ func (o *observations) postponed(err error, list []Event) func(observed) observe
 	}
 }
 
-// succeeded returns the update that says that list was learned from, or nil if
-// there is nothing to say.
+// succeeded returns the update that records that list was learned from, or nil
+// if nothing changes.
 func (o *observations) succeeded(seen backlog, list []Event) func(observed) observed {
 	if seen.ok() {
 		return nil
 	}
 	now := seen.succeeded(list)
 	if now.Failures == 0 {
-		now = backlog{} // events wait here anyhow
+		now = backlog{} // events wait here anyway
 	}
 	return func(s observed) observed {
-		if s.Backlog == seen { // else another execution has failed meanwhile
+		if s.Backlog == seen { // otherwise another execution has failed meanwhile
 			s.Backlog = now
 		}
 		return s

@@ -5,18 +5,18 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// ProceduralOptions are the options of [Procedural].
+// ProceduralOptions configures [Procedural].
 type ProceduralOptions struct {
 	// Spec overrides: ID "procedural", slot [memory.SlotProcedural], scope
 	// global, budget at most 600 tokens, placement live.
 	Spec memory.Spec
-	TopK int // rules at most; 0 means 6
+	TopK int // maximum number of rules; 0 means 6
 }
 
-// Procedural returns the layer that recalls how things are done: rules of canon,
-// and proposals with their confidence, that bear on the newest user message. It
-// is for stores whose canon is too large to be before the agent whole, as
-// [Knowledge] has it; it stores nothing.
+// Procedural returns the layer that recalls how things are done: rules of
+// canon, and proposals with their confidence, that bear on the newest user
+// message. It is for stores whose canon is too large to show the agent as a
+// whole, as [Knowledge] does; it stores nothing.
 func Procedural(store KnowledgeStore, opts *ProceduralOptions) memory.Layer {
 	var o ProceduralOptions
 	if opts != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/stratamem/strata/storage/docs"
 )
 
-// RAGOptions are the options of [RAG].
+// RAGOptions configures [RAG].
 type RAGOptions struct {
 	// Spec overrides: ID "rag", slot [memory.SlotRAG], scope global, budget at
 	// most 2,000 tokens, placement live.
@@ -21,14 +21,14 @@ type RAGOptions struct {
 	Collection string
 	// TopK is how many passages are recalled at most; 0 means 5.
 	TopK int
-	// Floor is the least relevance of the best passage for any to be recalled;
-	// 0 means that of the collection, which is 0.55, negative none. 1 is all of
-	// what the query asks for, by information.
+	// Floor is the relevance that the best passage must have for any to be
+	// recalled; 0 means that of the collection, which is 0.55, negative none. 1 is
+	// all the information that the query asks for.
 	Floor float64
-	// Files narrows what is recalled to documents of these names, or below
-	// folders of these names; empty means all.
+	// Files limits what is recalled to documents with these names, or in folders
+	// with these names; empty means all.
 	Files []string
-	// Kinds narrows it to these kinds of documents; empty means all.
+	// Kinds limits it to these kinds of documents; empty means all.
 	Kinds []string
 }
 
@@ -37,23 +37,23 @@ type RAGOptions struct {
 // Documents are put into the collection by package storage/docs/source or by
 // "strata docs add", in this process or another; the next turn sees them.
 //
-// The layer's scope says whose the collection is. That of scope global is the
-// collection that "strata docs" keeps by default. With scope resource every
+// The layer's scope determines whose collection it is. With scope global it is
+// the collection that "strata docs" uses by default. With scope resource, every
 // resource has a collection of its own, owned by docs.Owner{Kind: "resource",
-// ID: resource}, and with scope thread every thread by the like; without a
-// resource, scope resource is scope thread. Nobody is shown what another owns.
+// ID: resource}; with scope thread, likewise every thread. Without a resource,
+// scope resource means scope thread. Nobody is shown what another owns.
 //
-// Who wrote a document may not be trusted: every passage stands under a line that
-// names its source and says that what follows is data and no instruction, and
-// each of its lines begins with ">". A model may still heed what it reads
-// there; do not let it act on documents without a check.
+// The author of a document may not be trustworthy: every passage follows a line
+// that names its source and says that what follows is data, not instructions,
+// and each of its lines begins with ">". A model may still obey what it reads
+// there; do not let it act on documents unchecked.
 //
 // If nothing is relevant enough, or nothing fits the budget, it recalls nothing
-// and its note says so. The store may be another one than that of the memory;
-// it must stay open as long as the layer is used. The documents are no records
-// of the layer: clearing the layer leaves them as they are. It has no state.
-// A collection that was asked takes 10 MB of memory at most, and about 30 bytes for
-// each passage.
+// and its note says so. The store may differ from that of the memory; it must
+// stay open as long as the layer is used. The documents are not records of the
+// layer: clearing the layer does not change them. It has no state. A collection
+// that was searched uses at most 10 MB of memory and about 30 bytes for each
+// passage.
 //
 // Tool: search.
 func RAG(store storage.Adapter, opts *RAGOptions) memory.Layer {
@@ -92,10 +92,10 @@ type rag struct {
 const (
 	maxOpen    = 64 // collections kept open, with their indexes in memory
 	maxFound   = 20 // passages that the tool returns
-	spareFound = 10 // passages asked for beyond TopK, for those that are shown already or do not fit
+	spareFound = 10 // passages requested beyond TopK, to replace those that are shown already or do not fit
 )
 
-// collection returns the collection that an execution is shown.
+// collection returns the collection that an execution may see.
 func (r *rag) collection(x *memory.Execution) (*docs.Collection, error) {
 	who := x.Identity()
 	owner := docs.Owner{Kind: string(memory.ScopeThread), ID: who.Thread}
@@ -170,7 +170,7 @@ func (r *rag) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (mem
 	return out, nil
 }
 
-// quote renders a passage under a line that says where it is from.
+// quote formats a passage under a line that names its source.
 func quote(h *docs.Hit) string {
 	p := h.Passage
 	p.File = line(p.File, 300)
@@ -187,8 +187,8 @@ func quote(h *docs.Hit) string {
 	return b.String()
 }
 
-// isShown reports whether an item has a passage already: all of its lines, or
-// the passage as the tool returned it.
+// isShown reports whether an item already contains a passage: all of its lines,
+// or the passage as the tool returned it.
 func isShown(items []projection.Item, h *docs.Hit) bool {
 	for i := range items {
 		text := items[i].Text()

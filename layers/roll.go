@@ -16,8 +16,8 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// roll is a segment of a [nameIndex]: the names that some turns mention, and where.
-// It is searched as it was stored, unpacked:
+// roll is a segment of a [nameIndex]: the names that some turns mention, and
+// where. It is searched in its stored form, unpacked:
 //
 //	2                                    the format
 //	rows                                 their number
@@ -28,7 +28,7 @@ import (
 //	                                     many rows back from the one before, or from the
 //	                                     last, and the line in the turn's record
 //
-// Rows ascend. Numbers are varints but for that of a turn, which is big-endian.
+// Rows ascend. Numbers are varints, except that of a turn, which is big-endian.
 // Segments of older stores are JSON, see [olderRoll].
 type roll struct {
 	data  []byte
@@ -41,10 +41,10 @@ const (
 	rowSize    = len(stamp{}) + 4
 )
 
-// stamp is what [itemKey] says of an item, shorter: the time and the digest.
+// stamp is an [itemKey] in shorter form: the time and the digest.
 type stamp [18]byte
 
-// stampOf is false for what itemKey does not say.
+// stampOf returns the stamp of an itemKey, and false for anything else.
 func stampOf(key string) (s stamp, ok bool) {
 	if len(key) != 2*len(s)+1 || key[16] != '-' {
 		return s, false
@@ -66,10 +66,10 @@ type spot struct {
 	line int // of the record
 }
 
-// row is an item and the turn that it is of.
+// row is an item and its turn.
 type row struct {
 	item, turn stamp
-	other      bool // the turn's record is at otherPrefix
+	other      bool // whether the turn's record is at otherPrefix
 }
 
 func (r row) compare(o row) int {
@@ -94,13 +94,13 @@ func (r row) record() string {
 	return turnPrefix + r.turn.String()
 }
 
-// newestFirst sorts mentions and leaves out those that are there twice.
+// newestFirst sorts mentions and removes duplicates.
 func newestFirst(list []spot) []spot {
 	slices.SortFunc(list, func(a, b spot) int { return cmp.Or(b.row.compare(a.row), cmp.Compare(b.line, a.line)) })
 	return slices.Compact(list)
 }
 
-// rollOf returns the segment of some mentions, by name: of each the newest.
+// rollOf returns a segment of mentions by name, the newest of each.
 func rollOf(names map[string][]spot) []byte {
 	had := make(map[row]bool)
 	for name, list := range names {
@@ -145,7 +145,7 @@ func rollOf(names map[string][]spot) []byte {
 	return b
 }
 
-// loadRoll returns a segment, checked, so that nothing in it leads beyond it.
+// loadRoll returns a segment, checked so that nothing in it points outside.
 func loadRoll(key string, stored []byte) (*roll, error) {
 	damaged := &storage.CorruptError{Key: key, Reason: "segment of an index of names is damaged", Repair: "clear the layer"}
 	value, err := pack.Unpack(stored)
@@ -162,8 +162,8 @@ func loadRoll(key string, stored []byte) (*roll, error) {
 	return r, nil
 }
 
-// sound notes where things are in the data and reports whether all mentions are of
-// items and turns that there are.
+// sound records where things are in the data, and reports whether all mentions
+// refer to existing items and turns.
 func (r *roll) sound() bool {
 	n := numbers{r.data, 0}
 	if n.next() != rollFormat {
@@ -200,14 +200,15 @@ func (r *roll) sound() bool {
 	return n.at == len(r.data)
 }
 
-// numbers reads varints. At the end of the data, and of what is none, next is -1.
+// numbers reads varints. At the end of the data, or if it is malformed, next
+// returns -1.
 type numbers struct {
 	data []byte
 	at   int
 }
 
 func (n *numbers) next() int {
-	if n.at < len(n.data) && n.data[n.at] < 0x80 { // most
+	if n.at < len(n.data) && n.data[n.at] < 0x80 { // nearly always
 		n.at++
 		return int(n.data[n.at-1])
 	}
@@ -223,7 +224,7 @@ func (n *numbers) next() int {
 	return int(v)
 }
 
-// maxNumber bounds what a varint may say, so that sums of two are numbers still.
+// maxNumber bounds a varint, so that the sum of two does not overflow.
 const maxNumber = 1 << 30
 
 // first returns where the rows begin.
@@ -240,7 +241,7 @@ func (r *roll) row(i int) row {
 	return row{r.item(i), r.item(turn / 2), turn%2 == 1}
 }
 
-// all yields the names with where they are.
+// all yields the names and their offsets.
 func (r *roll) all() iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		n := numbers{r.data, r.names}
@@ -260,14 +261,14 @@ func (r *roll) all() iter.Seq2[int, string] {
 	}
 }
 
-// name returns the name at a place.
+// name returns the name at an offset.
 func (r *roll) name(at int) string {
 	n := numbers{r.data, at}
 	size := n.next()
 	return string(n.data[n.at : n.at+size])
 }
 
-// reel goes through the mentions of a name in a segment, the newest first.
+// reel iterates over the mentions of a name in a segment, newest first.
 type reel struct {
 	part *roll
 	numbers
@@ -276,7 +277,7 @@ type reel struct {
 	line int
 }
 
-// mentions returns the reel at the first mention of the name at a place.
+// mentions returns a reel at the first mention of the name at an offset.
 func (r *roll) mentions(at int) reel {
 	n := numbers{r.data, at}
 	size := n.next()
@@ -286,7 +287,7 @@ func (r *roll) mentions(at int) reel {
 	return l
 }
 
-// on goes on to the next mention, and is false where there is none.
+// on moves to the next mention, and returns false if there is none.
 func (l *reel) on() bool {
 	if l.left == 0 {
 		return false
@@ -299,7 +300,7 @@ func (l *reel) on() bool {
 
 func (l *reel) spot() spot { return spot{l.part.row(l.at), l.line} }
 
-// unseen goes on to a mention of an item that is not shown, from this one on.
+// unseen moves to the first mention, from this one on, whose item is not shown.
 func (l *reel) unseen(shown *shown) bool {
 	for shown.has(l.part.item(l.at)) {
 		if !l.on() {
@@ -309,15 +310,15 @@ func (l *reel) unseen(shown *shown) bool {
 	return true
 }
 
-// olderRoll returns the segment of one in the format of older stores.
+// olderRoll returns the segment stored in the older format.
 func olderRoll(value []byte) ([]byte, error) {
 	var r struct {
 		Turns []string `json:"turns"` // keys of their records, without otherPrefix
 		Items []string `json:"items"` // as itemKey names them
 		Names []struct {
 			Name string `json:"name"`
-			// The mentions, each as three numbers: of the item, of the turn, and of
-			// the line in the turn's record.
+			// The mentions, each as three numbers: the item, the turn, and the line in
+			// the turn's record.
 			At []int `json:"at"`
 		} `json:"names"`
 	}

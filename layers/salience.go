@@ -9,8 +9,8 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// The kinds of words that make a sentence worth noting, with their weights. A
-// kind counts once.
+// The kinds of words that make a sentence worth noting, with their weights.
+// Each kind counts once.
 var cues = []struct {
 	weight int
 	words  string
@@ -25,7 +25,7 @@ var cues = []struct {
 	{1, `i'm i've my we we're our always never`},
 	{1, `love loved hate enjoy dislike`},
 	{1, `usd eur gbp chf percent dollars euros`},
-	{-1, `you your you're yourself`}, // talk about the other one
+	{-1, `you your you're yourself`}, // talk about the other person
 }
 
 // kinds maps each word of cues to its index there.
@@ -39,7 +39,7 @@ var kinds = func() map[string]int {
 	return m
 }()
 
-// The indexes of kinds that more than words belong to.
+// The indexes of kinds that include more than words.
 const (
 	whenKind  = 3
 	moneyKind = 6
@@ -48,7 +48,7 @@ const (
 const (
 	worthNoting    = 4 // the least salience of a sentence that is noted
 	maxSalience    = 10
-	maxPerEvent    = 3 // sentences noted of one event
+	maxPerEvent    = 3 // sentences noted per event
 	sentenceLength = 240
 )
 
@@ -77,7 +77,7 @@ func observe(batch []Event) []Observation {
 				best = append(best, scored{s, score})
 			}
 		}
-		for len(best) > maxPerEvent { // drop the least salient, the last of equals
+		for len(best) > maxPerEvent { // drop the least salient, the last among equals
 			least := len(best) - 1
 			for j := least; j >= 0; j-- {
 				if best[j].score < best[least].score {
@@ -151,7 +151,8 @@ func names(words []string) int {
 }
 
 // condense is the default condenser: of notes that say the same the newest
-// stays, then the least salient go, oldest first, until count is within target.
+// stays, then the least salient are dropped, oldest first, until count is
+// within target.
 func condense(notes []Observation, target int, count func([]Observation) int) []Observation {
 	var kept []Observation
 	var sets []map[string]bool
@@ -170,7 +171,7 @@ func condense(notes []Observation, target int, count func([]Observation) int) []
 	if count(kept) <= target {
 		return kept
 	}
-	lo, hi := 1, len(kept) // the least number to drop
+	lo, hi := 1, len(kept) // bounds of the least number to drop
 	for lo < hi {
 		if mid := (lo + hi) / 2; count(mostSalient(kept, len(kept)-mid)) <= target {
 			hi = mid
@@ -181,7 +182,7 @@ func condense(notes []Observation, target int, count func([]Observation) int) []
 	return mostSalient(kept, len(kept)-lo)
 }
 
-// wordSet returns the words of a text; its numbers are among them.
+// wordSet returns the words of a text, including numbers.
 func wordSet(text string) map[string]bool {
 	set := make(map[string]bool)
 	for w := range words(text) {
@@ -209,7 +210,7 @@ func alike(a, b map[string]bool) bool {
 	return common > 0 && 5*common >= 4*(len(a)+len(b)-common)
 }
 
-// union returns the elements of both, at most 20, the newer ones.
+// union returns the elements of both, at most the 20 newest.
 func union(a, b []string) []string {
 	all := slices.Clone(a)
 	for _, s := range b {

@@ -12,27 +12,28 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// SecretsOptions are the options of [Secrets].
+// SecretsOptions configures [Secrets].
 type SecretsOptions struct {
-	// Spec overrides: ID "secrets", slot 0. Its Append hook has no timeout: what was
-	// not looked at must not pass.
+	// Spec overrides: ID "secrets", slot 0. Its Append hook has no timeout:
+	// nothing may pass unchecked.
 	Spec memory.Spec
 }
 
-// Secrets returns the layer that takes credentials out of what users and tools say,
-// before anything is stored or sent to a model. Each becomes "[redacted: NAME]",
-// where NAME is its kind; how many of which kinds there were is in the turn report
-// and stays with the turn. Give it to [memory.New] as the first layer, so that the
-// Append hook of no other one sees a secret.
+// Secrets returns the layer that removes credentials from what users and tools
+// say, before anything is stored or sent to a model. Each becomes "[redacted:
+// NAME]", where NAME is its kind; the turn report, which is stored with the
+// turn, says how many of each kind there were. Give it to [memory.New] as the
+// first layer, so that no other layer's Append hook sees a secret.
 //
-// It knows them by their form: keys and tokens of some thirty providers, JSON Web
-// Tokens, private keys, passwords in URLs, and headers that authorize. It looks at
-// texts, at files that are UTF-8 text, at URLs and at the arguments of calls. A
-// password that stands in a sentence as a word is not found.
+// It recognizes credentials by their form: keys and tokens of some thirty
+// providers, JSON Web Tokens, private keys, passwords in URLs, and
+// authorization headers. It examines texts, files that are UTF-8 text, URLs and
+// the arguments of calls. A password that is just a word in a sentence is not
+// found.
 //
-// It has no state. What the model says passes no Append hook: a host whose models
-// are told secrets by other ways puts a response through [Redact] before it commits
-// it.
+// It has no state. What the model says does not pass through Append hooks: a
+// host whose models learn secrets in other ways should pass a response through
+// [Redact] before committing it.
 func Secrets(opts *SecretsOptions) memory.Layer {
 	var o SecretsOptions
 	if opts != nil {
@@ -51,9 +52,9 @@ func Secrets(opts *SecretsOptions) memory.Layer {
 	})
 }
 
-// Redact returns items with their secrets replaced, as [Secrets] does it, and the kind
-// of each, in order. The items given are not changed; without a secret in them they are
-// what is returned.
+// Redact returns items with their secrets replaced, as [Secrets] does, and the
+// kind of each secret, in order. It does not modify the given items, and
+// returns them if they contain no secret.
 func Redact(items []projection.Item) (_ []projection.Item, found []string) {
 	given := items
 	for i := range given {
@@ -70,7 +71,8 @@ func Redact(items []projection.Item) (_ []projection.Item, found []string) {
 	return items, found
 }
 
-// redactItem returns an item without its secrets. It shares nothing that was changed.
+// redactItem returns an item without its secrets. The two share only what did
+// not change.
 func redactItem(it projection.Item) (_ projection.Item, found []string) {
 	clean := func(text string) string {
 		text, kinds := secret.Redact(text)
@@ -78,7 +80,7 @@ func redactItem(it projection.Item) (_ projection.Item, found []string) {
 		return text
 	}
 	it.Arguments = clean(it.Arguments)
-	own := false // it.Parts is a copy
+	own := false // whether it.Parts is a copy
 	for i, p := range it.Parts {
 		known := len(found)
 		p.Text, p.URL, p.Name = clean(p.Text), clean(p.URL), clean(p.Name)
@@ -98,7 +100,7 @@ func redactItem(it projection.Item) (_ projection.Item, found []string) {
 	return it, found
 }
 
-// redacted says what was found, and nothing of what it was.
+// redacted says what kinds of secrets were found, without quoting them.
 func redacted(found []string) string {
 	count := make(map[string]int)
 	for _, kind := range found {

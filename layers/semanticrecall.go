@@ -13,51 +13,53 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// SemanticRecallOptions are the options of [SemanticRecall].
+// SemanticRecallOptions configures [SemanticRecall].
 type SemanticRecallOptions struct {
 	// Spec overrides: ID "semantic-recall", slot [memory.SlotSemanticRecall],
 	// scope resource (so that other threads of the person are searched), budget
 	// at most 1,500 tokens, placement live.
 	Spec memory.Spec
-	// Search says of what language the words are, and what relevance is made
-	// of. Its Ranking.Floor decides when nothing is recalled.
+	// Search sets the language of the words and how relevance is computed. Its
+	// Ranking.Floor decides when nothing is recalled.
 	Search search.Options
-	// Embed adds vectors to the words, so that what says the same in other words is
-	// found as well; nil: words alone.
+	// Embed adds vectors to the words, to find the same statement in different
+	// words as well; nil: only words.
 	Embed *Embedding
-	// TopK is how many passages are recalled at most, neighbours aside; 0 means
-	// 10. Those that score less than 0.4 of the best one are left out.
+	// TopK is how many passages are recalled at most, not counting neighbours; 0
+	// means 10. Passages that score less than 0.4 of the best one are left out.
 	TopK int
-	// Rank replaces the order by relevance: it returns those of the candidates
-	// to recall, best first. It is given at most 50. If it fails, the order by
-	// relevance holds.
+	// Rank replaces the order by relevance: it returns those of the candidates to
+	// recall, best first. It receives at most 50. If it fails, the order by
+	// relevance is used.
 	Rank func(ctx context.Context, query string, candidates []search.Hit) ([]search.Hit, error)
 }
 
 // SemanticRecall returns the layer that finds earlier items of its scope by the
-// words of the newest user message, wherever they stand: in turns that the
-// prompt no longer holds, and in other threads.
+// words of the newest user message, wherever they are: in turns that the prompt
+// no longer holds, and in other threads.
 //
-// Despite its name it knows words, not meaning, unless Embed is given: it ranks by
-// package search, for which a day of a thread is a session. A Rank function can
-// do better with the candidates, but finds none that neither shares a word nor
-// stands beside one that does.
+// Despite its name it knows words, not meaning, unless Embed is given: it ranks
+// with package search, in which a day of a thread is a session. A Rank function
+// can reorder the candidates, but each of these shares a word with the query or
+// is next to an item that does.
 //
-// What is found is shown as [search.Pack] writes it: under its day, each passage
-// with its speaker, the best of them with their neighbours. If nothing is relevant enough
-// it recalls nothing and its note says so.
+// Results are shown as [search.Pack] formats them: by day, each passage with
+// its speaker, the best ones with their neighbours. If nothing is relevant
+// enough, the layer recalls nothing and its note says so.
 //
 // Each turn adds its messages and tool results to the index; nothing is ever
 // rebuilt. An item is cut into passages of about 1,000 bytes at sentence ends:
-// at most 8 of an item and 40 of a turn, what users and assistants said before
-// what tools returned. What goes beyond is not found later, but stays in the
-// thread. The index of a scope takes 10 MB of memory at most and about 30 bytes a
-// passage, see [search.Index]; those of the 64 scopes that were used last are kept there.
+// at most 8 per item and 40 per turn, with messages of users and assistants
+// before tool results. Anything beyond that is not found later, but stays in
+// the thread. The index of a scope uses at most 10 MB of memory and about 30
+// bytes per passage, see [search.Index]; those of the 64 scopes used last are
+// kept in memory.
 //
-// Tool: search. There is no state. The records are those of package search, with
-// ids <time>-<digest>-<passage>, the passages of an item in one record, and for scope
-// and source of a document the thread and the id of its item; v/… those of package vector; and w/<id> →
-// nothing, for passages that wait for their vector.
+// Tool: search. There is no state. The records are those of package search,
+// with ids <time>-<digest>-<passage>, the passages of an item in one record,
+// and the thread and item id as scope and source of a document; v/… those of
+// package vector; and w/<id> → nothing, for passages that wait for their
+// vector.
 func SemanticRecall(opts *SemanticRecallOptions) memory.Layer {
 	var r semanticRecall
 	if opts != nil {
@@ -127,8 +129,8 @@ func (r *semanticRecall) store(ctx context.Context, in *memory.StoreInput[struct
 	return c, nil
 }
 
-// passages cuts the messages and then the tool results among items, until there
-// are as many passages as a turn may have.
+// passages cuts the messages and then the tool results among items into
+// passages, up to the maximum for a turn.
 func passages(x *memory.Execution, items []projection.Item) []search.Doc {
 	var docs []search.Doc
 	thread := x.Identity().Thread
@@ -165,12 +167,13 @@ func passages(x *memory.Execution, items []projection.Item) []search.Doc {
 	return docs
 }
 
-// itemOf returns the [itemKey] of the item that a passage is of.
+// itemOf returns the [itemKey] of the item that contains a passage.
 func itemOf(id string) string { return id[:max(strings.LastIndexByte(id, '-'), 0)] }
 
-// from returns the time from which on something is shown, zero if that may be any.
+// from returns the earliest time of what is shown, or zero if that is
+// unlimited.
 func (s *shown) from() time.Time {
-	if len(s.times) == 0 || s.times[0].time == 0 { // as keyTime has what was before 1970
+	if len(s.times) == 0 || s.times[0].time == 0 { // keyTime maps anything before 1970 to 0
 		return time.Time{}
 	}
 	return time.UnixMicro(s.times[0].time)
@@ -200,7 +203,7 @@ func (r *semanticRecall) recall(ctx context.Context, in *memory.RecallInput[stru
 	const overhead = 24 // tokens of what the view puts around
 	room := in.Budget - overhead
 	packed := search.Pack(found.Hits, room, in.Execution.Count)
-	for packed.Text != "" { // a text with tags in it takes more where it is shown
+	for packed.Text != "" { // a text that contains tags takes more space when shown
 		tokens, ok := in.Execution.Fits(r.id, packed.Text, in.Budget)
 		if ok {
 			break
@@ -258,7 +261,7 @@ type searchArgs struct {
 	Limit   int    `json:"limit,omitempty" jsonschema:"at most so many passages, 20 at most; the default is 5"`
 }
 
-// recalled is a passage as the tool returns it.
+// recalled is a passage as returned by the tool.
 type recalled struct {
 	Text    string    `json:"text"`
 	Speaker string    `json:"speaker"`
@@ -270,7 +273,7 @@ type recalled struct {
 
 type searchResult struct {
 	Passages []recalled `json:"passages"`
-	Note     string     `json:"note,omitempty"` // why there are none
+	Note     string     `json:"note,omitempty"` // why there are no passages
 }
 
 func (r *semanticRecall) search(ctx context.Context, in *memory.ToolInput[struct{}], args searchArgs) (searchResult, memory.Change[struct{}], error) {

@@ -13,21 +13,21 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// tale is what an episode is made of. It is told an execution's items, the newest
-// first, and holds as much of a long one as of a short one.
+// tale collects what an episode is made from. It is told an execution's items,
+// newest first, and holds no more of a long execution than of a short one.
 type tale struct {
-	keep        bool              // last and first
-	items       int               // told
-	last, first []projection.Item // the newest and the oldest, each with the newest first
+	keep        bool              // size limit of last and of first
+	items       int               // number of items told
+	last, first []projection.Item // the newest and the oldest items, each newest first
 	begun       time.Time
 	ended       time.Time
-	asked       *projection.Item // the oldest message of a user that says something
-	answered    *projection.Item // the newest one of the assistant
-	said        []string         // what users said first, the newest first
+	asked       *projection.Item // the oldest user message with content
+	answered    *projection.Item // the newest assistant message
+	said        []string         // what users said first, newest first
 	size        int              // of said
 	tools       []*use
-	names       map[string]*use // of tools
-	failed      map[string]int  // results that say so, by call, until the call is told
+	names       map[string]*use // by tool name
+	failed      map[string]int  // failed results by call, until the call is told
 }
 
 // use is how often a tool was called.
@@ -37,8 +37,8 @@ type use struct {
 	first         int // the number of the item that called it first
 }
 
-// read tells the items of the execution that ends, from the newest to the one with
-// a key. If there is no time for all of them, the oldest are left out.
+// read tells the items of the ending execution, from the newest back to the one
+// with a key. If there is not enough time, the oldest are left out.
 func (t *tale) read(ctx context.Context, in *memory.CompleteInput[episodes], first string) error {
 	began, err := strconv.ParseInt(first[:min(16, len(first))], 16, 64)
 	if err != nil {
@@ -72,7 +72,7 @@ func (t *tale) read(ctx context.Context, in *memory.CompleteInput[episodes], fir
 	return nil
 }
 
-// tell adds an item that is older than those before.
+// tell adds an item, which must be older than those before.
 func (t *tale) tell(it *projection.Item) {
 	t.items++
 	switch {
@@ -128,8 +128,8 @@ func (t *tale) ends() []projection.Item {
 	return items
 }
 
-// episode returns the episode with the default summary, which is empty if nobody
-// said anything, and what users said in it, by which it is found.
+// episode returns the episode with the default summary, which is empty if
+// nobody said anything, and what users said in it, by which it is found.
 func (t *tale) episode(x *memory.Execution, outcome memory.Outcome) (Episode, string) {
 	ep := Episode{Execution: x.ID(), Thread: x.Identity().Thread, Outcome: outcome, Begun: t.begun, Ended: t.ended}
 	cite := func(it *projection.Item) {

@@ -9,12 +9,12 @@ import (
 )
 
 // tidy returns at most limit bytes of text as valid UTF-8 without control
-// characters, and whether it had to cut. What it returns does not keep a longer
-// text alive.
+// characters, and whether it had to cut. The result does not keep a longer text
+// in memory.
 func tidy(text string, limit int) (tidied string, cut bool) {
 	if cut = len(text) > limit; cut {
 		text = strings.Clone(text[:limit])
-		// Do not leave half a rune behind.
+		// Leave no half rune at the end.
 		for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 			if c := text[len(text)-n]; utf8.RuneStart(c) {
 				if !utf8.FullRuneInString(text[len(text)-n:]) {
@@ -36,8 +36,8 @@ func tidy(text string, limit int) (tidied string, cut bool) {
 	return text, cut
 }
 
-// hasUnwanted reports whether valid text has a character that is unwanted. It looks at
-// bytes: all texts of a turn come by here, several times.
+// hasUnwanted reports whether valid text has an unwanted character. It looks at
+// bytes, because it checks all texts of a turn, several times.
 func hasUnwanted(text string) bool {
 	for i := range len(text) {
 		c := text[i]
@@ -50,8 +50,8 @@ func hasUnwanted(text string) bool {
 
 func unwanted(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
 
-// line returns text on one line, tidied, of at most limit bytes; where it was
-// cut it ends in an ellipsis.
+// line returns text on one line, tidied, of at most limit bytes, ending in an
+// ellipsis if it was cut.
 func line(text string, limit int) string {
 	const mark = "…"
 	text, cut := tidy(text, 4*limit)
@@ -66,7 +66,7 @@ func line(text string, limit int) string {
 	return text
 }
 
-// sentences yields the sentences of text without those inside code fences and
+// sentences yields the sentences of text, except those inside code fences and
 // quotes ("> ").
 func sentences(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
@@ -111,7 +111,7 @@ func sentenceEnd(l string) int {
 	return len(l)
 }
 
-// cut yields the parts of text, each about size bytes at most, that end where
+// cut yields the parts of text, each at most about size bytes, that end where
 // lines and sentences end, or else between words.
 func cut(text string, size int) iter.Seq[string] {
 	return func(yield func(string) bool) {
@@ -149,7 +149,8 @@ func cut(text string, size int) iter.Seq[string] {
 
 var abbreviations = []string{"mr", "mrs", "ms", "dr", "prof", "st", "no", "vs", "etc", "approx", "e.g", "i.e", "inc", "jr", "sr"}
 
-// abbreviated reports whether a full stop after text belongs to a short form.
+// abbreviated reports whether a full stop after text belongs to an
+// abbreviation.
 func abbreviated(text string) bool {
 	word := text[strings.LastIndexAny(text, " \t(")+1:]
 	return len(word) == 1 && word != "I" && !isDigit(word[0]) || slices.Contains(abbreviations, strings.ToLower(word))
@@ -157,8 +158,8 @@ func abbreviated(text string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// changed describes the step from one text to another, both made of lines that
-// stand for themselves. It is false where telling the whole text is shorter.
+// changed describes the step from one text to another, both consisting of
+// independent lines. It is false if the whole text is shorter.
 func changed(before, after string) (string, bool) {
 	had := make(map[string]bool)
 	for l := range strings.SplitSeq(before, "\n") {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// The forms of words that say when something is. Each is a sequence of parts, of
-// which one alternative each stands, and is a word or more: nothing that is part of
-// a word stands before or after it. Letters count in any case.
+// The forms of words that say when something is. Each is a sequence of parts,
+// each with one or more alternatives. A form matches whole words only, in any
+// case.
 var whenForms = forms(
 	"#4-#2-#2", "#1,2[.|/]#1,2", "#1,2[.|/]#1,2[.|/]#2,4", "#1,2:#2", "#1,2[| ][am|pm]", "#1,2[st|nd|rd|th]",
 	"[monday|tuesday|wednesday|thursday|friday|saturday|sunday][|s]",
@@ -26,16 +26,16 @@ var whenForms = forms(
 // form is a sequence of parts.
 type form []part
 
-// part is some digits, or one of some texts.
+// part is a number of digits, or one of several texts.
 type part struct {
-	least, most int // digits; most is 0 where there is no bound
+	least, most int // digits; most is 0 if unlimited
 	texts       []string
 }
 
-// forms reads forms as they are written above: #n are n digits, #n,m from n to m of
-// them, 0 without a bound; [a|b] is a or b; the rest is itself.
+// forms parses forms as written above: #n means n digits, #n,m from n to m of
+// them, with 0 for unlimited; [a|b] means a or b; anything else means itself.
 func forms(list ...string) map[string][]form {
-	byWord := make(map[string][]form) // by what a form begins with: a word, or "#" for digits
+	byWord := make(map[string][]form) // by the beginning of a form: a word, or "#" for digits
 	for _, s := range list {
 		var f form
 		for s != "" {
@@ -66,7 +66,7 @@ func forms(list ...string) map[string][]form {
 	return byWord
 }
 
-// beginnings are the words that a form may begin with.
+// beginnings returns the words with which a form may begin.
 func (f form) beginnings() []string {
 	if f[0].texts == nil {
 		return []string{"#"}
@@ -82,7 +82,8 @@ func (f form) beginnings() []string {
 	return list
 }
 
-// tellsWhen reports whether a text says when something is: has one of whenForms.
+// tellsWhen reports whether a text says when something is, which means that it
+// matches one of whenForms.
 func tellsWhen(s string) bool {
 	for i := 0; i < len(s); {
 		if !isWord(s[i]) {
@@ -117,8 +118,9 @@ func tellsWhen(s string) bool {
 	return false
 }
 
-// oddlyTellsWhen is tellsWhen for a text with one of the letters beyond ASCII that are
-// s and k in another case, which are no part of a word: words begin and end there.
+// oddlyTellsWhen is tellsWhen for a text that contains a letter beyond ASCII
+// that folds to s or k. Such letters are not part of a word: words begin and
+// end there.
 func oddlyTellsWhen(s string) bool {
 	for i := range s {
 		if bounded(s, i) {
@@ -134,8 +136,8 @@ func oddlyTellsWhen(s string) bool {
 	return false
 }
 
-// stands reports whether a form, or what is left of one, stands at a place of a text
-// and ends where a word does.
+// stands reports whether a form, or the rest of one, matches at an offset of a
+// text and ends at the end of a word.
 func (f form) stands(s string, at int) bool {
 	if len(f) == 0 {
 		return bounded(s, at)
@@ -161,7 +163,8 @@ func (f form) stands(s string, at int) bool {
 	return false
 }
 
-// after returns where a text ends that stands at a place of s, in any case, or -1.
+// after returns the end of a text that matches at an offset of s, in any case,
+// or -1.
 func after(s string, at int, text string) int {
 	for i := range len(text) {
 		switch {
@@ -178,10 +181,10 @@ func after(s string, at int, text string) int {
 	return at
 }
 
-// The letters beyond ASCII that are s and k in another case.
+// The letters beyond ASCII that fold to s and k.
 const longS, kelvin = "\u017F", "\u212A"
 
-// folds returns how long such a letter at the beginning of s is, or 0.
+// folds returns the length of such a letter at the beginning of s, or 0.
 func folds(s string) int {
 	for _, letter := range []string{longS, kelvin} {
 		if strings.HasPrefix(s, letter) {
@@ -191,17 +194,17 @@ func folds(s string) int {
 	return 0
 }
 
-// bounded reports whether a word begins or ends at a place of s.
+// bounded reports whether an offset of s is at the beginning or end of a word.
 func bounded(s string, at int) bool {
 	return (at > 0 && isWord(s[at-1])) != (at < len(s) && isWord(s[at]))
 }
 
-// relative matches the words of whenForms that mean nothing without the day they
-// were said on.
+// relative matches the words of whenForms that mean nothing without the day on
+// which they were said.
 var relative = regexp.MustCompile(`(?i)\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:today|tonight|tomorrow|yesterday|next|last|this|in \w+ (?:minutes?|hours?|days?|weeks?|months?|years?)|end of (?:the )?(?:day|week|month|quarter|year))\b`)
 
-// isWord reports whether c is a character of a word, as an expression's \b
-// understands it.
+// isWord reports whether c is a word character in the sense of \b in a regular
+// expression.
 func isWord(c byte) bool {
 	return isDigit(c) || c == '_' || lower(c) >= 'a' && lower(c) <= 'z'
 }

@@ -8,14 +8,14 @@ import (
 )
 
 // words yields the words of a text in lower case: runs of letters, marks and
-// digits. An apostrophe ends a word, and one letter after it is no word
-// ("Anna's" is "anna"). Where no spaces are written between words, as in Han,
-// Hiragana and Katakana, each pair of neighbours is a word. Words of the stop
-// list are left out, the others go without their ending.
+// digits. An apostrophe ends a word, and a single letter after it is dropped
+// ("Anna's" is "anna"). In scripts without spaces between words, such as Han,
+// Hiragana and Katakana, each pair of adjacent characters is a word. Stop words
+// are left out, and the others are stemmed.
 func words(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		start, apostrophe := -1, false
-		var pair rune // the neighbour before, in a script without spaces
+		var pair rune // the character before, in a script without spaces
 		emit := func(end int) bool {
 			if start < 0 {
 				return true
@@ -58,13 +58,13 @@ func words(text string) iter.Seq[string] {
 	}
 }
 
-// maxWord bounds a word, in bytes: it is part of a key. A longer one is cut in
-// pieces.
+// maxWord bounds a word, in bytes, because it is part of a key. A longer one is
+// cut into pieces.
 const maxWord = 60
 
-// stem takes from a word what looks like an English ending, so that box and
-// boxes, decide and decided, plan and planning meet. It is no dictionary: some
-// different words meet as well.
+// stem removes what looks like an English ending, so that box and boxes, decide
+// and decided, plan and planning are equal. Without a dictionary, some
+// different words become equal as well.
 func stem(w string) string {
 	if n := len(w); n > 3 && w[n-1] == 's' && w[n-2] != 's' && w[n-2] != 'u' && w[n-2] != 'i' {
 		w = w[:n-1]
@@ -78,12 +78,12 @@ func stem(w string) string {
 		}
 	}
 	if n := len(w); n > 3 && w[n-1] == 'y' {
-		w = w[:n-1] + "i" // city and cities, which is citi by now
+		w = w[:n-1] + "i" // cities is citi by now, so city must be too
 	}
 	return w
 }
 
-// stopWords say nothing about what a text is about.
+// stopWords say nothing about the subject of a text.
 var stopWords = func() map[string]bool {
 	set := make(map[string]bool)
 	for w := range strings.FieldsSeq(`a about after again all also am an and any are as at be because been before being but by

@@ -12,49 +12,49 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// WorkingMemoryOptions are the options of [WorkingMemory].
+// WorkingMemoryOptions configures [WorkingMemory].
 type WorkingMemoryOptions struct {
 	// Spec overrides: ID "working-memory", slot [memory.SlotWorkingMemory],
 	// scope resource, budget 200 to 2,000 tokens.
 	Spec memory.Spec
-	// MaxBytes bounds the notes, as JSON; 0 means 8 KiB.
+	// MaxBytes limits the size of the notes as JSON; 0 means 8 KiB.
 	MaxBytes int
 	// Extract returns what to merge into the notes after a turn; nil means
-	// nothing. It replaces the default, which knows a few forms of English
+	// nothing. It replaces the default, which recognizes some forms of English
 	// sentences.
 	Extract func(ctx context.Context, in ExtractInput) (patch map[string]any, err error)
 }
 
-// ExtractInput is what the Extract function of [WorkingMemory] is given.
+// ExtractInput is the input of the Extract function of [WorkingMemory].
 type ExtractInput struct {
 	Execution *memory.Execution
-	Notes     map[string]any // as they are; not to be modified
-	Events    []Event        // messages of one turn, or of several that wait after a failure
+	Notes     map[string]any // the present ones; must not be modified
+	Events    []Event        // messages of one turn, or of several that waited after a failure
 }
 
 // WorkingMemory returns the layer that keeps structured notes: a JSON object of
-// sections, such as {"profile": {"name": "Anna"}}, always in the prompt as one
-// line for each value, sorted.
+// sections, such as {"profile": {"name": "Anna"}}, always in the prompt, as one
+// line per value, sorted.
 //
 // A patch merges deeply: objects merge, null deletes, a list takes in the
-// elements that it lacks (equal ones count once, the oldest go beyond 500), and
-// any other value replaces what was there. A list that begins with null replaces
-// the one that was there: {"cities": [null, "Rome"]}.
+// elements that it lacks (equal ones count once, and the oldest are dropped
+// beyond 500), and any other value replaces the previous one. A list that
+// begins with null replaces the previous list: {"cities": [null, "Rome"]}.
 //
-// Where notes exceed MaxBytes, the entries touched longest ago go first; an
-// entry is a value directly below a section. A patch that is over the limit by
-// itself is refused, and the tool refuses one that would bring the notes over
-// it. Notes that exceed the budget are all kept; those touched longest ago are
-// left out of the prompt, and the layer's note says how many.
+// If notes exceed MaxBytes, the entries touched longest ago are dropped first;
+// an entry is a value directly below a section. A patch that exceeds the limit
+// by itself is refused, and the tool refuses one that would make the notes
+// exceed it. Notes that exceed the budget are all kept, but those touched
+// longest ago are left out of the prompt, and the layer's note says how many.
 //
 // Without Extract, user messages are searched for statements such as "my name
 // is …", "call me …", "I live in …", "I work at …", "I prefer …", "my favourite
 // … is …", "the deadline for … is …", "remember that …" and "forget …"; a later
-// statement replaces an earlier one. This is English only, takes each sentence
-// at its word, and misses more than it finds: it would rather note nothing than
-// something wrong. If Extract fails, the messages wait in the layer's records,
-// and are given to it again in a later turn, where they do not replace what was
-// noted since.
+// statement replaces an earlier one. This works only for English, takes each
+// sentence at its word, and misses more than it finds: it prefers noting
+// nothing to noting something wrong. If Extract fails, the messages wait in the
+// layer's records, and it receives them again in a later turn, where they do
+// not replace what was noted since.
 //
 // Tools: update merges a patch, read returns the notes, forget deletes by path.
 // The state is a [Notes].
@@ -124,7 +124,7 @@ func (w *workingMemory) recall(_ context.Context, in *memory.RecallInput[Notes])
 }
 
 // newest returns the entries touched last that fit the budget together, in
-// their order, and their text.
+// order, and their text.
 func (w *workingMemory) newest(in *memory.RecallInput[Notes], list []entry) ([]entry, string) {
 	byAge := slices.Clone(list)
 	in.State.oldestFirst(byAge)
@@ -136,7 +136,7 @@ func (w *workingMemory) newest(in *memory.RecallInput[Notes], list []entry) ([]e
 		kept := slices.DeleteFunc(slices.Clone(list), func(e entry) bool { return gone[e.path] })
 		return kept, strings.Join(lines(kept), "\n")
 	}
-	// The least number of entries to drop, by halving.
+	// Bisect the least number of entries to drop.
 	lo, hi := 1, len(list)
 	for lo < hi {
 		mid := (lo + hi) / 2
@@ -166,7 +166,7 @@ func (w *workingMemory) store(ctx context.Context, in *memory.StoreInput[Notes])
 	if in.State.Backlog.ok() {
 		return inOrder(learn), nil
 	}
-	// What waits from earlier turns is next, with the time that is left.
+	// Use the remaining time for what waits from earlier turns.
 	old, err := in.State.Backlog.waiting(ctx, in.Records)
 	if err != nil {
 		return inOrder(learn, postponed(err, nil)), nil
@@ -177,7 +177,7 @@ func (w *workingMemory) store(ctx context.Context, in *memory.StoreInput[Notes])
 	}
 	seen := in.State.Backlog
 	succeeded := func(n Notes) Notes {
-		if n.Backlog == seen { // else another execution has failed meanwhile
+		if n.Backlog == seen { // otherwise another execution has failed meanwhile
 			n.Backlog = seen.succeeded(old)
 		}
 		return n
@@ -185,7 +185,7 @@ func (w *workingMemory) store(ctx context.Context, in *memory.StoreInput[Notes])
 	return drop(inOrder(learn, learnOld, succeeded), old), nil
 }
 
-// learn gives events to Extract and returns the update that merges its patch.
+// learn passes events to Extract and returns the update that merges its patch.
 func (w *workingMemory) learn(ctx context.Context, x *memory.Execution, n Notes, list []Event, late bool) (func(Notes) Notes, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -217,7 +217,7 @@ func (w *workingMemory) learned(patch map[string]any, list []Event, late bool) f
 	}
 }
 
-// postponed returns the update that says that learning from list failed; nil
+// postponed returns the update that records that learning from list failed; nil
 // stands for events that do not wait yet.
 func postponed(err error, list []Event) func(Notes) Notes {
 	return func(n Notes) Notes {
@@ -328,8 +328,8 @@ func resolve(object map[string]any, path string) []string {
 	return nil
 }
 
-// remove makes patch delete what keys lead to. A deletion of something that
-// contains it goes before.
+// remove makes patch delete what keys lead to. An existing deletion of
+// something that contains it takes precedence.
 func remove(patch map[string]any, keys []string) {
 	for i, key := range keys {
 		if i == len(keys)-1 {
