@@ -14,6 +14,7 @@ import (
 	"github.com/stratamem/strata/soma"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/bolt"
+	"github.com/stratamem/strata/storage/mem"
 )
 
 // entities is how many there are in the store of a benchmark; STRATA_ENTITIES
@@ -211,4 +212,99 @@ func BenchmarkCanon(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkScan is what is paid to look for a few entities among many that the
+// index selects: the least that a turn, a guard and the worker of decay pay.
+func BenchmarkScan(b *testing.B) {
+	const few = 8
+	for _, n := range []int{1_000, 10_000} {
+		ctx, db := b.Context(), mem.New()
+		s, err := soma.Open(ctx, db, &soma.Options{Now: func() time.Time { return time.Date(2026, 5, 20, 9, 0, 0, 0, time.UTC) }})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { s.Close() })
+		var ops []storage.Op
+		for i := range n {
+			e := map[string]any{
+				"name": fmt.Sprint("entity ", i), "created": "2026-05-04T09:00:00.000Z",
+				"updated": fmt.Sprintf("2026-05-%02dT09:00:00.000Z", 5+i%10), "tags": []string{"t" + fmt.Sprint(i%50), "graph-inferred"},
+				"related": []string{"decision/a", "decision/b"}, "body": strings.Repeat("The gateway's retries back off: see [[decision/a]].\n", 20),
+			}
+			kind := "insight"
+			switch i % 4 {
+			case 0:
+				e["layer"], e["source_worker"], e["team_id"], e["decay_at"] = "working", "team-context", fmt.Sprint("team", i%10), "2026-06-04T09:00:00.000Z"
+			case 1, 2:
+				e["layer"], e["source_worker"], e["decay_at"], e["proposal_status"] = "emerging", "synthesizer", "2027-05-04T09:00:00.000Z", "pending"
+				e["confidence_score"], e["evidence_links"] = float64(i%100)/100, []string{"[[decision/a]]", "[[decision/b]]"}
+			case 3:
+				kind = "execution"
+				e["layer"], e["source_worker"], e["agent_id"], e["status"] = "archive", "harvester", fmt.Sprint("agent", i%10), "completed"
+				e["created"] = "2026-05-19T09:00:00.000Z"
+			}
+			document, err := json.Marshal(e)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if ops = append(ops, storage.Put(fmt.Sprintf("%s/i%06d", kind, i), document)); len(ops) == 1000 {
+				if err := db.Apply(ctx, ops...); err != nil {
+					b.Fatal(err)
+				}
+				ops = nil
+			}
+		}
+		consult := func(intent soma.Intent, team string) func() int {
+			return func() int {
+				list, err := s.Consult(ctx, intent, soma.Query{Team: team, Limit: few})
+				if err != nil {
+					b.Fatal(err)
+				}
+				return len(list)
+			}
+		}
+		for name, scan := range map[string]func() int{
+			"advise": consult(soma.Advise, ""),
+			"brief":  consult(soma.Brief, "team4"),
+			"list": func() (n int) {
+				q := soma.Query{Layer: soma.Emerging, UpdatedFrom: time.Date(2026, 5, 14, 0, 0, 0, 0, time.UTC), Limit: few}
+				for _, err := range s.Query(ctx, q) {
+					if err != nil {
+						b.Fatal(err)
+					}
+					n++
+				}
+				return n
+			},
+			"decay": func() int {
+				done, err := s.As(soma.Worker("decay")).ProcessDecay(ctx)
+				if err != nil {
+					b.Fatal(err)
+				}
+				return few + len(done.Moved) + len(done.Bad)
+			},
+			"read": func() int {
+				if _, err := s.Read(ctx, "insight/i000001"); err != nil {
+					b.Fatal(err)
+				}
+				return few
+			},
+			"guard": func() int {
+				if s.PolicySource(0).RecentFailureRate(ctx, "agent3") != 0 {
+					b.Fatal("it failed")
+				}
+				return few
+			},
+		} {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if n := scan(); n != few {
+						b.Fatal(n)
+					}
+				}
+			})
+		}
+	}
 }

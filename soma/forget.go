@@ -143,7 +143,7 @@ func (w *Writer) forgetOnce(ctx context.Context, key, cause, reason string, at m
 	switch {
 	case err == nil:
 		// A search that is at work may find that the index lacks what is still there.
-		text := storage.Remove(s.searchScope().Key(search.DocKey(textID(key, e.digest)))).IfAbsent()
+		text := storage.Remove(s.searchScope().Key(search.DocKey(textID(key, e.digest())))).IfAbsent()
 		last, remove = append(last, text), remove.IfVersion(e.version)
 	case errors.Is(err, ErrNotFound):
 		remove = remove.IfAbsent()
@@ -186,7 +186,7 @@ func (w *Writer) forgetOnce(ctx context.Context, key, cause, reason string, at m
 		}
 	}
 	if e != nil {
-		dead.Digest = e.digest
+		dead.Digest = e.digest()
 		doomed = slices.AppendSeq(doomed, maps.Keys(staleKeys(e.Entity)))
 	}
 	value, err := json.Marshal(&dead)

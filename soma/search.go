@@ -159,7 +159,7 @@ func (s *Store) search(ctx context.Context, q *Query) iter.Seq2[*Entity, error] 
 				}
 				done[h.ID] = true
 				e, err := r.load(ctx, h.Source)
-				if errors.Is(err, ErrNotFound) || errors.Is(err, storage.ErrCorrupt) || err == nil && textID(h.Source, e.digest) != h.ID {
+				if errors.Is(err, ErrNotFound) || errors.Is(err, storage.ErrCorrupt) || err == nil && textID(h.Source, e.digest()) != h.ID {
 					continue // changed by hand: its new text is found by itself, if it can be read
 				}
 				if err != nil {
@@ -287,7 +287,7 @@ func (s *Store) lookAt(ctx context.Context, keys []string) error {
 		if err != nil {
 			return err
 		}
-		if has, err := s.searched.index.Has(ctx, s.searchScope(), textID(key, e.digest)); err != nil {
+		if has, err := s.searched.index.Has(ctx, s.searchScope(), textID(key, e.digest())); err != nil {
 			return fmt.Errorf("index entities: %w", err)
 		} else if !has {
 			lacks = append(lacks, key)
@@ -338,7 +338,7 @@ func (b *batch) enter(ctx context.Context, key string) error {
 	}
 	e, err := b.s.load(ctx, key)
 	if err == nil {
-		b.docs = append(b.docs, b.s.textOf(e.Entity, e.digest))
+		b.docs = append(b.docs, b.s.textOf(e.Entity, e.digest()))
 		return nil
 	}
 	b.ops = b.ops[:n]

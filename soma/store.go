@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stratamem/strata/internal/jsonvalue"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/search"
 )
@@ -93,8 +94,11 @@ type stored struct {
 	*Entity
 	document []byte
 	version  storage.Version
-	digest   string
 }
+
+// digest is that of the document, which costs more than to read it: the index and the
+// history ask for it, and a reader does not.
+func (e *stored) digest() string { return hexSum(jsonvalue.Canonical(e.document)) }
 
 // store returns an entity as it is to be in the store.
 func (e *Entity) store() (*stored, error) {
@@ -102,8 +106,10 @@ func (e *Entity) store() (*stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum, err := digest(document)
-	return &stored{Entity: e, document: document, digest: sum}, err
+	if rule := jsonvalue.Check(document); rule != "" {
+		return nil, fmt.Errorf("encode entity: %s", rule)
+	}
+	return &stored{Entity: e, document: document}, nil
 }
 
 // Read returns an entity by its id, or by type/id. It is for those who look
@@ -194,11 +200,7 @@ func (r *reader) load(ctx context.Context, key string) (*stored, error) {
 			delete(r.decided, e.Type)
 			continue
 		}
-		sum, err := digest(document)
-		if err != nil {
-			return nil, err
-		}
-		return &stored{e, document, version, sum}, nil
+		return &stored{e, document, version}, nil
 	}
 }
 

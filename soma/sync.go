@@ -58,7 +58,7 @@ func (s *Store) takeIn(ctx context.Context, r *reader, key string) (took bool, e
 		if e == nil && last.Digest == "" {
 			return nil
 		}
-		if e != nil && (e.digest == last.Digest || last.says(e.Entity)) {
+		if e != nil && (e.digest() == last.Digest || last.says(e.Entity)) {
 			return b.relinkMissing(ctx, e.Entity)
 		}
 		took = true

@@ -337,14 +337,14 @@ func (b *batch) put(ctx context.Context, old *stored, e *Entity, op string, acto
 		return err
 	}
 	n := last.N
-	if old != nil && old.digest != last.Digest { // somebody changed it by hand
+	if old != nil && old.digest() != last.Digest { // somebody changed it by hand
 		if !last.says(old.Entity) {
 			n++
 			if err := b.record(key, n, &versionRecord{Op: OpEdit, Actor: byHand, At: formatTime(now)}, old); err != nil {
 				return err
 			}
 		}
-		b.gone = append(b.gone, textID(key, old.digest))
+		b.gone = append(b.gone, textID(key, old.digest()))
 	}
 	if last.Digest != "" {
 		b.gone = append(b.gone, textID(key, last.Digest))
@@ -388,7 +388,7 @@ func (b *batch) record(key string, n int, v *versionRecord, e *stored) error {
 	v.V = 1
 	b.docs = slices.DeleteFunc(b.docs, func(d search.Doc) bool { return d.Source == key })
 	if e != nil {
-		v.Digest, v.Document = e.digest, e.document
+		v.Digest, v.Document = e.digest(), e.document
 		b.docs = append(b.docs, b.s.textOf(e.Entity, v.Digest))
 	}
 	value, err := json.Marshal(v)
