@@ -253,6 +253,9 @@ func (s *scanner) checkObject() string {
 	if s.depth++; s.depth > maxDepth {
 		return "value is nested over 10,000 deep"
 	}
+	if s.names == nil {
+		s.names = make([][]byte, 0, 16) // as most objects have
+	}
 	base := len(s.names)
 	defer func() { s.depth, s.names = s.depth-1, s.names[:base] }()
 	s.pos++
