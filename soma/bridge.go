@@ -73,32 +73,39 @@ func (s *Store) Consult(ctx context.Context, intent Intent, q Query) ([]Guidance
 func (s *Store) consult(ctx context.Context, layer Layer, q Query) ([]Guidance, error) {
 	limit := q.Limit
 	q.Layer, q.Limit = layer, 0
-	var list []Guidance
-	for e, err := range s.Query(ctx, q) {
+	ordersBy := []string{"updated"}
+	if layer == Emerging {
+		ordersBy = waitsBy
+	}
+	var list []*candidate
+	for c, err := range q.page(s.candidates(ctx, &q, ordersBy...)) {
 		if err != nil {
 			return nil, err
 		}
-		if layer == Canon && !holds(e) || layer == Emerging && e.proposalStatus() != Pending {
+		if layer == Canon && !holds(c.Entity) || layer == Emerging && c.proposalStatus() != Pending {
 			continue
 		}
-		g := Guidance{Entity: e, SourceLayer: layer, SemanticWeight: weights[layer]}
-		if layer == Emerging {
-			g.Confidence, _ = e.Confidence()
-		}
-		if list = append(list, g); q.Text != "" && len(list) == limit {
+		if list = append(list, c); q.Text != "" && len(list) == limit {
 			break
 		}
 	}
-	if q.Text == "" {
-		slices.SortStableFunc(list, func(a, b Guidance) int {
-			if layer == Emerging {
-				return byConfidence(a.Entity, b.Entity)
-			}
-			return b.Updated.Compare(a.Updated)
-		})
+	switch {
+	case q.Text != "":
+	case layer == Emerging:
+		sortByConfidence(list)
+	default:
+		slices.SortStableFunc(list, func(a, b *candidate) int { return b.Updated.Compare(a.Updated) })
 	}
 	if limit > 0 {
 		list = list[:min(len(list), limit)]
 	}
-	return list, nil
+	var out []Guidance
+	for _, c := range list {
+		g := Guidance{Entity: c.whole(), SourceLayer: layer, SemanticWeight: weights[layer]}
+		if layer == Emerging {
+			g.Confidence, _ = g.Entity.Confidence()
+		}
+		out = append(out, g)
+	}
+	return out, nil
 }

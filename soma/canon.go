@@ -65,8 +65,8 @@ func (s *Store) entries(ctx context.Context, kind string) ([]entry, error) {
 
 // sound yields the canon of a type, or of all types, that is not withheld, by
 // key: what has no decision is not.
-func (s *Store) sound(ctx context.Context, kind string) iter.Seq2[*Entity, error] {
-	return func(yield func(*Entity, error) bool) {
+func (s *Store) sound(ctx context.Context, kind string) iter.Seq2[*candidate, error] {
+	return func(yield func(*candidate, error) bool) {
 		list, err := s.steady(ctx, kind, func(l ledger) ([]entry, error) {
 			found, err := s.recorded(ctx, l)
 			return sorted(found), err
@@ -76,7 +76,7 @@ func (s *Store) sound(ctx context.Context, kind string) iter.Seq2[*Entity, error
 			return
 		}
 		for _, x := range list {
-			if x.held == nil && !yield(x.e, nil) {
+			if x.held == nil && !yield(&candidate{Entity: x.e}, nil) {
 				return
 			}
 		}
@@ -145,7 +145,10 @@ func (s *Store) unrecorded(ctx context.Context, kind string, l ledger, found map
 		if l[key] != nil {
 			continue
 		}
-		e, damage, err := s.document(ctx, key)
+		e, damage, err := s.document(ctx, key, "layer")
+		if err == nil && e != nil && e.Layer == Canon {
+			e, damage, err = s.document(ctx, key)
+		}
 		if err != nil {
 			return err
 		}
@@ -186,13 +189,13 @@ func (s *Store) strays(ctx context.Context, kind string, l ledger, found map[str
 	return list, nil
 }
 
-// document returns the entity of a key with its body folded, or the damage of
-// its document, or neither if there is none.
-func (s *Store) document(ctx context.Context, key string) (*Entity, *storage.CorruptError, error) {
+// document returns the entity of a key with its body folded, or with the fields alone
+// that have names, or the damage of its document, or neither if there is none.
+func (s *Store) document(ctx context.Context, key string, names ...string) (*Entity, *storage.CorruptError, error) {
 	document, _, err := s.db.Get(ctx, key)
 	if err == nil {
 		var e *Entity
-		if e, err = decode(key, document); err == nil {
+		if e, err = decode(key, document, names...); err == nil {
 			e.Body = fold(e.Body)
 			return e, nil, nil
 		}

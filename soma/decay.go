@@ -29,6 +29,9 @@ type Decayed struct {
 	Bad   []string `json:"bad"`   // type/id of those whose decay_at is missing or no time: they stay
 }
 
+// decaysBy are the fields that say whether an entity is due.
+var decaysBy = []string{"decay_at", "status", FieldProposalStatus}
+
 // decays reports whether the time of an entity runs out: no longer that of a
 // proposal that a person has decided.
 func (e *Entity) decays() bool {
@@ -48,7 +51,7 @@ func (w *Writer) ProcessDecay(ctx context.Context) (Decayed, error) {
 	}
 	now := w.s.now()
 	for _, layer := range []Layer{Working, Emerging} {
-		for e, err := range w.s.find(ctx, map[string]string{"layer": string(layer)}, "", 0) {
+		for e, err := range w.s.find(ctx, map[string]string{"layer": string(layer)}, "", decaysBy...) {
 			if err != nil {
 				return out, fmt.Errorf("decay: %w", err)
 			}

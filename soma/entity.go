@@ -252,8 +252,9 @@ func (e *Entity) encode() ([]byte, error) {
 }
 
 // decode reads the document of a key. What a person wrote oddly is kept in
-// Fields.
-func decode(key string, document []byte) (*Entity, error) {
+// Fields. With names it sets those fields alone, and the layer, of a document that
+// is checked as a whole.
+func decode(key string, document []byte, names ...string) (*Entity, error) {
 	kind, segment, _ := strings.Cut(key, "/")
 	id, err := storage.UnescapeSegment(segment)
 	if err != nil {
@@ -263,14 +264,17 @@ func decode(key string, document []byte) (*Entity, error) {
 		return nil, fmt.Errorf("decode entity: %s", rule)
 	}
 	e := &Entity{Type: kind, ID: id}
-	e.fill(document)
+	e.fill(document, names...)
 	return e, nil
 }
 
-// fill sets the fields that a valid document has.
-func (e *Entity) fill(document []byte) {
+// fill sets the fields that a valid document has, or those with names.
+func (e *Entity) fill(document []byte, names ...string) {
 	for name, value := range jsonvalue.Of(document).Members() {
-		if !e.take(name, value) {
+		if len(names) > 0 && string(name) != "layer" && !slices.Contains(names, string(name)) {
+			continue
+		}
+		if !e.assign(name, value) {
 			e.set(string(name), value.Any())
 		}
 	}
@@ -287,9 +291,9 @@ func (e *Entity) reread() (*Entity, error) {
 	return c, nil
 }
 
-// take sets the field of the struct that has a name, and is false if there is
+// assign sets the field of the struct that has a name, and is false if there is
 // none or the value is of another kind.
-func (e *Entity) take(name []byte, value jsonvalue.Value) (ok bool) {
+func (e *Entity) assign(name []byte, value jsonvalue.Value) (ok bool) {
 	switch string(name) {
 	case "type", "id":
 		return true // the key says them

@@ -59,29 +59,40 @@ func (e *Entity) proposalStatus() string {
 // Pending returns the proposals that wait for a person, the most confident
 // first, of equals the oldest; last what has no confidence from 0 to 1. It reads the emerging layer alone.
 func (s *Store) Pending(ctx context.Context) ([]*Entity, error) {
-	var list []*Entity
-	for e, err := range s.find(ctx, map[string]string{"layer": string(Emerging)}, "", 0) {
+	var waiting []*candidate
+	for c, err := range s.find(ctx, map[string]string{"layer": string(Emerging)}, "", waitsBy...) {
 		if err != nil {
 			return nil, err
 		}
-		if e.proposalStatus() == Pending {
-			list = append(list, e)
+		if c.proposalStatus() == Pending {
+			waiting = append(waiting, c)
 		}
 	}
-	slices.SortStableFunc(list, byConfidence)
+	sortByConfidence(waiting)
+	var list []*Entity
+	for _, c := range waiting {
+		list = append(list, c.whole())
+	}
 	return list, nil
 }
 
-func byConfidence(a, b *Entity) int {
-	x, ok := a.Confidence()
-	if !ok {
-		x = -1 // what says none that is one comes last
+// waitsBy are the fields that say whether a proposal waits for a person, and how long
+// it is to wait.
+var waitsBy = []string{"status", FieldProposalStatus, FieldConfidence, "created"}
+
+// sortByConfidence puts the most confident of proposals first, of equals the oldest.
+func sortByConfidence(list []*candidate) {
+	confidence := make(map[*candidate]float64, len(list))
+	for _, c := range list {
+		n, ok := c.Confidence()
+		if !ok {
+			n = -1 // what says none that is one comes last
+		}
+		confidence[c] = n
 	}
-	y, ok := b.Confidence()
-	if !ok {
-		y = -1
-	}
-	return cmp.Or(cmp.Compare(y, x), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	slices.SortStableFunc(list, func(a, b *candidate) int {
+		return cmp.Or(cmp.Compare(confidence[b], confidence[a]), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
 }
 
 // isReviewer refuses who may not decide about an entity.

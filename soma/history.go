@@ -200,7 +200,7 @@ func (v *View) read(ctx context.Context, key string) (*Entity, error) {
 // Query yields the entities as they were that q selects, by key. It reads the
 // whole history; q.Text must be empty.
 func (v *View) Query(ctx context.Context, q Query) iter.Seq2[*Entity, error] {
-	return q.page(func(yield func(*Entity, error) bool) {
+	return wholes(q.page(func(yield func(*candidate, error) bool) {
 		if q.Text != "" {
 			yield(nil, errors.New("query the past: there is no full-text search of it"))
 			return
@@ -210,11 +210,14 @@ func (v *View) Query(ctx context.Context, q Query) iter.Seq2[*Entity, error] {
 			if err == nil {
 				e, err = v.read(ctx, key)
 			}
-			if !yield(e, err) {
+			if e == nil && err == nil {
+				continue
+			}
+			if !yield(&candidate{Entity: e}, err) {
 				return
 			}
 		}
-	})
+	}))
 }
 
 // pastKeys yields the keys that have a history, skipping from one to the next.

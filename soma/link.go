@@ -125,6 +125,9 @@ func (e *Entity) Links() []Link {
 	return list
 }
 
+// linksBy are the fields that have links.
+var linksBy = []string{"related", fieldRelations, FieldEvidence, fieldContradicts, FieldOrigin, fieldSupersedes, "body"}
+
 func (e *Entity) references() []reference {
 	var list []reference
 	had := make(map[[2]string]bool)
@@ -451,11 +454,11 @@ func (s *Store) CheckDanglingReferences(ctx context.Context) ([]Dangling, error)
 	var out []Dangling
 	n := &linker{s: s}
 	for _, layer := range []Layer{Emerging, Canon} {
-		for e, err := range s.find(ctx, map[string]string{"layer": string(layer)}, "", 0) {
+		for e, err := range s.find(ctx, map[string]string{"layer": string(layer)}, "", linksBy...) {
 			if err != nil {
 				return nil, err
 			}
-			list, err := n.dangling(ctx, e)
+			list, err := n.dangling(ctx, e.Entity)
 			if err != nil {
 				return nil, err
 			}

@@ -126,8 +126,8 @@ func (s *Store) indexing(ctx context.Context, with []storage.Op, gone []string, 
 }
 
 // search yields the entities that full-text search finds for q, best first.
-func (s *Store) search(ctx context.Context, q *Query) iter.Seq2[*Entity, error] {
-	return func(yield func(*Entity, error) bool) {
+func (s *Store) search(ctx context.Context, q *Query) iter.Seq2[*candidate, error] {
+	return func(yield func(*candidate, error) bool) {
 		if err := s.look(ctx); err != nil {
 			yield(nil, err)
 			return
@@ -166,7 +166,7 @@ func (s *Store) search(ctx context.Context, q *Query) iter.Seq2[*Entity, error] 
 					yield(nil, err)
 					return
 				}
-				if !yield(e.Entity, nil) {
+				if !yield(&candidate{Entity: e.Entity}, nil) {
 					return
 				}
 			}

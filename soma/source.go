@@ -26,11 +26,12 @@ func (s *Store) PolicySource(window time.Duration) *PolicySource {
 	return &PolicySource{s, window}
 }
 
-// executions yields the executions of an agent in the window, in no order.
-func (p *PolicySource) executions(ctx context.Context, agent string) []*Entity {
-	var list []*Entity
+// executions returns the executions of an agent in the window, in no order, with the
+// fields that its methods read.
+func (p *PolicySource) executions(ctx context.Context, agent string) []*candidate {
+	var list []*candidate
 	from := p.s.now().Add(-p.window)
-	for e, err := range p.s.find(ctx, map[string]string{"layer": string(Archive)}, "execution", 0) {
+	for e, err := range p.s.find(ctx, map[string]string{"layer": string(Archive)}, "execution", "agent_id", "created", "status", "conformance_score") {
 		if err == nil && e.Text("agent_id") == agent && !e.Created.Before(from) {
 			list = append(list, e)
 		}
@@ -60,11 +61,11 @@ func (p *PolicySource) RecentFailureRate(ctx context.Context, agent string) floa
 // IsKnownBottleneck reports whether a pending proposal or canon in force with
 // the tag bottleneck is about a node: by its field node_id, or by its name.
 func (p *PolicySource) IsKnownBottleneck(ctx context.Context, node string) bool {
-	for e, err := range p.s.find(ctx, map[string]string{"tags": "bottleneck"}, "", 0) {
+	for e, err := range p.s.find(ctx, map[string]string{"tags": "bottleneck"}, "", "node_id", "name", "status", FieldProposalStatus) {
 		if err != nil || e.Unratified || e.Text("node_id") != node && e.Name != node {
 			continue
 		}
-		if holds(e) || e.Layer == Emerging && e.proposalStatus() == Pending {
+		if holds(e.Entity) || e.Layer == Emerging && e.proposalStatus() == Pending {
 			return true
 		}
 	}

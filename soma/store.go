@@ -191,7 +191,7 @@ func (r *reader) load(ctx context.Context, key string) (*stored, error) {
 		if err != nil {
 			return nil, err
 		}
-		e, err := r.take(ctx, key, document)
+		e, err := r.decode(ctx, key, document)
 		if err != nil {
 			return nil, err
 		}
@@ -204,11 +204,11 @@ func (r *reader) load(ctx context.Context, key string) (*stored, error) {
 	}
 }
 
-// take decodes a document and says whether it is ratified, if it is canon.
-func (r *reader) take(ctx context.Context, key string, document []byte) (*Entity, error) {
+// decode decodes a document and says whether it is ratified, if it is canon.
+func (r *reader) decode(ctx context.Context, key string, document []byte) (*Entity, error) {
 	e, err := decode(key, document)
 	if err != nil {
-		return nil, &storage.CorruptError{Key: key, Reason: err.Error(), Repair: "mend the document by hand"}
+		return nil, corrupt(key, err)
 	}
 	if e.Layer != Canon {
 		return e, nil
@@ -223,6 +223,10 @@ func (r *reader) take(ctx context.Context, key string, document []byte) (*Entity
 	e.Body = fold(e.Body)
 	l[key].examine(key, e, nil) // which marks it
 	return e, nil
+}
+
+func corrupt(key string, err error) error {
+	return &storage.CorruptError{Key: key, Reason: err.Error(), Repair: "mend the document by hand"}
 }
 
 // Query selects entities; all conditions must hold. Times are half-open
@@ -250,20 +254,20 @@ const AllTeams = "*"
 // With a Text, the index takes in first what was edited by hand, which a store
 // that is read-only refuses.
 func (s *Store) Query(ctx context.Context, q Query) iter.Seq2[*Entity, error] {
-	return q.page(s.candidates(ctx, &q))
+	return wholes(q.page(s.candidates(ctx, &q)))
 }
 
 // page yields those of a sequence that the query admits, from its offset to its
-// limit, and ends with the first error. nil stands for nothing.
-func (q *Query) page(all iter.Seq2[*Entity, error]) iter.Seq2[*Entity, error] {
-	return func(yield func(*Entity, error) bool) {
+// limit, and ends with the first error.
+func (q *Query) page(all iter.Seq2[*candidate, error]) iter.Seq2[*candidate, error] {
+	return func(yield func(*candidate, error) bool) {
 		skip, n := q.Offset, 0
 		for e, err := range all {
 			switch {
 			case err != nil:
 				yield(nil, err)
 				return
-			case e == nil || !q.admits(e):
+			case !q.admits(e.Entity):
 				continue
 			case skip > 0:
 				skip--
@@ -276,7 +280,9 @@ func (q *Query) page(all iter.Seq2[*Entity, error]) iter.Seq2[*Entity, error] {
 	}
 }
 
-func (s *Store) candidates(ctx context.Context, q *Query) iter.Seq2[*Entity, error] {
+// candidates yields what q may select, with the fields that it decides by, and those
+// that have names.
+func (s *Store) candidates(ctx context.Context, q *Query, names ...string) iter.Seq2[*candidate, error] {
 	if q.Text != "" {
 		return s.search(ctx, q)
 	}
@@ -289,7 +295,25 @@ func (s *Store) candidates(ctx context.Context, q *Query) iter.Seq2[*Entity, err
 			equal[field] = value
 		}
 	}
-	return s.find(ctx, equal, q.Type, 0)
+	return s.find(ctx, equal, q.Type, append(q.fields(), names...)...)
+}
+
+// fields are those that q decides by.
+func (q *Query) fields() []string {
+	names := []string{"team_id"}
+	if q.Status != "" {
+		names = append(names, "status")
+	}
+	if q.Tag != "" {
+		names = append(names, "tags")
+	}
+	if !q.CreatedFrom.IsZero() || !q.CreatedTo.IsZero() {
+		names = append(names, "created")
+	}
+	if !q.UpdatedFrom.IsZero() || !q.UpdatedTo.IsZero() {
+		names = append(names, "updated")
+	}
+	return names
 }
 
 func (q *Query) admits(e *Entity) bool {
@@ -300,57 +324,6 @@ func (q *Query) admits(e *Entity) bool {
 		(q.Type == "" || e.Type == q.Type) && (q.Status == "" || e.Status == q.Status) &&
 		(q.Layer == "" || e.Layer == q.Layer) && (q.Tag == "" || slices.Contains(e.Tags, q.Tag)) &&
 		in(e.Created, q.CreatedFrom, q.CreatedTo) && in(e.Updated, q.UpdatedFrom, q.UpdatedTo)
-}
-
-// documents yields the documents that q selects.
-func (s *Store) documents(ctx context.Context, q storage.Query) iter.Seq2[storage.Entry, error] {
-	if !s.bare {
-		return storage.Find(ctx, s.db, q)
-	}
-	return func(yield func(storage.Entry, error) bool) {
-		n := 0
-		for entry, err := range storage.Scan(ctx, s.db, q.Prefix, &storage.ScanOptions{After: "`"}) { // before all types, behind all records
-			if err == nil && !q.Match(entry.Key, entry.Value) {
-				continue
-			}
-			if n++; !yield(entry, err) || err != nil || n == q.Limit {
-				return
-			}
-		}
-	}
-}
-
-// find yields the entities whose declared fields have these values, unratified
-// canon too. A document that cannot be read is an error that names it.
-func (s *Store) find(ctx context.Context, equal map[string]string, kind string, limit int) iter.Seq2[*Entity, error] {
-	return func(yield func(*Entity, error) bool) {
-		q := storage.Query{Equal: equal, Limit: limit}
-		if kind != "" {
-			q.Prefix = kind + "/"
-		}
-		r := s.reader()
-		for entry, err := range s.documents(ctx, q) {
-			if err != nil {
-				yield(nil, fmt.Errorf("query entities: %w", err))
-				return
-			}
-			e, err := r.take(ctx, entry.Key, entry.Value)
-			if err == nil && e.Unratified { // or a decision was made since
-				switch again, failed := r.load(ctx, entry.Key); {
-				case errors.Is(failed, ErrNotFound):
-					continue
-				case errors.Is(failed, storage.ErrCorrupt): // it was broken since, and stays withheld
-				case failed != nil:
-					err = failed
-				default:
-					e = again.Entity
-				}
-			}
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
 }
 
 // Count returns how many entities there are, unratified ones included. It is
