@@ -6,29 +6,29 @@ import (
 	"unicode/utf8"
 )
 
-// The classes of characters that the expressions of the encodings tell apart,
-// as bits. A character is in one of them.
+// The classes of characters that the expressions of the encodings distinguish,
+// as bits. A character is in exactly one.
 const (
 	upper   = 1 << iota // \p{Lu} \p{Lt}
 	lower               // \p{Ll}
 	letter              // \p{Lm} \p{Lo}, which are neither
 	mark                // \p{M}
 	number              // \p{N}
-	space               // \s without the two of newline
+	space               // \s except newlines
 	newline             // \r and \n
-	other               // all the rest
+	other               // everything else
 )
 
-// classes has the class of every character below its length, nearly all that
-// are in use.
+// classes has the class of every character below its length, which covers
+// nearly all in use.
 type classes struct {
 	all   [0x20000]uint8
-	ascii [256]uint8 // by the byte; 0 for those that are not ASCII
+	ascii [256]uint8 // by byte; 0 for those that are not ASCII
 }
 
-// allClasses are made from the tables of package unicode when first needed, so
-// that they are those of the regular expressions that the same toolchain
-// compiles. They take 128 KiB and a quarter of a millisecond.
+// allClasses is built from the tables of package unicode when first needed, so
+// that the classes are those of regular expressions compiled by the same
+// toolchain. It takes 128 KiB and a quarter of a millisecond.
 var allClasses = sync.OnceValue(func() *classes {
 	c := new(classes)
 	for r := range c.all {

@@ -2,18 +2,17 @@ package tiktoken
 
 import "unicode/utf8"
 
-// Counter counts the tokens of a text that grows, such as an answer that is
-// streamed, without counting again what was counted. It is for one goroutine
-// at a time.
+// Counter counts the tokens of a growing text, such as a streamed answer,
+// without counting the same text again. It is not safe for concurrent use.
 //
-// It keeps of the text only the end that more text may change: a word or a run
-// of white space. A text of letters or signs alone, with nothing between, is all
-// such an end, and each Count counts it again.
+// It keeps only the end of the text that more text may change: a word or a run
+// of white space. A text of only letters or only signs, without anything in
+// between, consists entirely of such an end, and each Count counts it again.
 type Counter struct {
 	vocab   *vocabulary
-	settled int    // the tokens that no further text changes
-	open    []byte // the text behind them
-	at      int    // up to where in open it was looked for an end of pieces
+	settled int    // number of tokens that further text cannot change
+	open    []byte // the text after them
+	at      int    // how far open was searched for the end of a piece
 	before  uint8  // the class of the character before at, or 0
 	tokens  int    // of open, if counted
 	counted bool
@@ -22,8 +21,7 @@ type Counter struct {
 // Counter returns a counter of an empty text.
 func (t *Tokenizer) Counter() *Counter { return &Counter{vocab: t.vocab, counted: true} }
 
-// Append adds to the text. It may be any part of it: characters need not be
-// whole.
+// Append adds to the text. The addition may begin or end within a character.
 func (c *Counter) Append(text string) {
 	if text == "" {
 		return
@@ -47,8 +45,8 @@ func (c *Counter) Append(text string) {
 	}
 }
 
-// Count returns the tokens of the text so far, which are those that
-// [Tokenizer.Count] finds in all of it.
+// Count returns the tokens of the text so far, the same as [Tokenizer.Count]
+// for all of it.
 func (c *Counter) Count() int {
 	if !c.counted {
 		c.tokens, c.counted = c.vocab.count(valid(string(c.open)), noLimit), true
@@ -56,9 +54,9 @@ func (c *Counter) Count() int {
 	return c.settled + c.tokens
 }
 
-// apart reports that no piece of either encoding has a character of class before
-// and then the character r of class after, and that the pieces before r are the
-// same without r and what follows it. After white space they are not: where its
+// apart reports whether no piece of either encoding has a character of class
+// before followed by the character r of class after, and the pieces before r do
+// not depend on r and what follows it. After white space they do: where its
 // last piece ends depends on r.
 func apart(before, after uint8, r rune) bool {
 	switch before {

@@ -2,17 +2,17 @@ package tiktoken
 
 import "unicode/utf8"
 
-// CutTo returns the beginning of text that is its first tokens, n of them or as
-// many fewer as it takes for it to end between two characters and to have, read
-// by itself, no more than n. A text of at most n tokens is returned whole. The
-// time is that of [Tokenizer.Count].
+// CutTo returns the beginning of text that consists of its first n tokens, or
+// fewer if necessary to end between two characters and to have no more than n
+// tokens when read by itself. A text of at most n tokens is returned whole. It
+// takes as long as [Tokenizer.Count].
 func (t *Tokenizer) CutTo(text string, n int) string {
 	s := valid(text)
 	end := t.vocab.cut(s, n)
 	if len(s) == len(text) {
 		return text[:end]
 	}
-	// A byte of text that is not valid has become three.
+	// An invalid byte of text has become three bytes.
 	for i := range text {
 		if end <= 0 {
 			return text[:i]
@@ -26,9 +26,9 @@ func (t *Tokenizer) CutTo(text string, n int) string {
 	return text
 }
 
-// cut returns where to cut s, which is valid UTF-8.
+// cut returns where to cut s, which must be valid UTF-8.
 func (v *vocabulary) cut(s string, n int) int {
-	last, lastTokens := 0, 0 // where the piece before begins, and the tokens before that
+	last, lastTokens := 0, 0 // where the previous piece begins, and the number of tokens before it
 	for i, tokens := 0, 0; i < len(s); {
 		j := v.split(v.classes, s, i)
 		more := v.piece(s, i, j, nil)
@@ -44,10 +44,10 @@ func (v *vocabulary) cut(s string, n int) int {
 	return len(s)
 }
 
-// cutPiece returns where to cut s behind as many of ids as possible, which are
+// cutPiece returns where to cut s after as many of ids as possible, which are
 // the first tokens of the piece at i. Without its end the piece may be divided
-// another way, and a space at its beginning belong to the piece before, which
-// begins at last: the tokens from there on must not be more than n.
+// differently, and a space at its beginning may belong to the previous piece,
+// which begins at last: the number of tokens from there on must not exceed n.
 func (v *vocabulary) cutPiece(s string, i int, ids []int, last, n int) int {
 	end := i
 	for _, id := range ids {

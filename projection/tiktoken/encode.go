@@ -10,18 +10,18 @@ import (
 // noLimit is a limit that no text reaches.
 const noLimit = math.MaxInt - 1
 
-// Count returns the tokens of text, special tokens read as ordinary text. A byte
-// that is not valid UTF-8 counts as U+FFFD does, which is what becomes of it in
-// a request. The time is proportional to the length, times its logarithm at
-// worst; memory is needed only for a text that is not valid UTF-8 and for a word
-// of more than a few letters: some thirty times its length.
+// Count returns the number of tokens of text, special tokens read as ordinary
+// text. An invalid byte counts as U+FFFD, which it becomes in a request. The
+// time is proportional to the length, at worst times its logarithm; memory is
+// needed only for a text that is not valid UTF-8 and for a word of more than a
+// few letters: some thirty times its length.
 func (t *Tokenizer) Count(text string) int {
 	return t.vocab.count(valid(text), noLimit)
 }
 
-// CountUpTo returns the tokens of text if they are at most limit, and limit+1
-// if they are more, without reading on. A negative limit is 0. Its time is
-// bounded by the limit, whatever text is.
+// CountUpTo returns the number of tokens of text if that is at most limit, and
+// otherwise limit+1, without reading on. A negative limit means 0. The limit
+// bounds its time, whatever text is.
 func (t *Tokenizer) CountUpTo(text string, limit int) int {
 	limit = min(max(limit, 0), noLimit)
 	if len(text)/maxToken > limit {
@@ -30,7 +30,8 @@ func (t *Tokenizer) CountUpTo(text string, limit int) int {
 	return t.vocab.count(valid(text), limit)
 }
 
-// count returns the tokens of s, which is valid UTF-8, or limit+1.
+// count returns the number of tokens of s, which must be valid UTF-8, or
+// limit+1.
 func (v *vocabulary) count(s string, limit int) int {
 	tokens := 0
 	for i := 0; i < len(s); {
@@ -70,10 +71,10 @@ func (v *vocabulary) piece(s string, i, j int, ids *[]int) int {
 	return 1
 }
 
-// Decode returns the text of tokens. That of Encode's is the text it was given,
-// with U+FFFD for every byte that was not valid UTF-8. Others may begin or end
-// within a character, and are then not valid UTF-8 themselves. A number that is
-// no token, a special token among them, is an [ErrUnknown].
+// Decode returns the text of tokens. For the output of Encode it returns the
+// text that was encoded, with U+FFFD for every invalid byte. Other tokens may
+// begin or end within a character, so the result may not be valid UTF-8. If a
+// number is not a token, or is a special token, the error is an [ErrUnknown].
 func (t *Tokenizer) Decode(ids []int) (string, error) {
 	var text strings.Builder
 	for _, id := range ids {
@@ -86,8 +87,8 @@ func (t *Tokenizer) Decode(ids []int) (string, error) {
 	return text.String(), nil
 }
 
-// valid returns text with U+FFFD for every byte that is not valid UTF-8, which
-// is what becomes of it in a request.
+// valid returns text with U+FFFD for every invalid byte, which is what becomes
+// of it in a request.
 func valid(text string) string {
 	if utf8.ValidString(text) {
 		return text

@@ -5,16 +5,16 @@ import (
 	"unicode/utf8"
 )
 
-// A piece that is no token is merged: its bytes are the first parts, and of all
-// neighbours that together are a token those of the lowest rank are joined, of
-// equal ones the leftmost, until there are none.
+// A piece that is not a token is merged: its bytes are the first parts, and of
+// all neighbours that together form a token those of the lowest rank are
+// joined, the leftmost among equals, until there are none.
 
-// fewParts is how many parts are looked at all in each pass, however little it
-// joins.
+// fewParts is the number of parts up to which each pass looks at all of them,
+// however few it joins.
 const fewParts = 32
 
-// merge returns the number of tokens of the piece s[:n], which is no token, and
-// appends them to ids unless that is nil. It takes n log n steps.
+// merge returns the number of tokens of the piece s[:n], which is not a token,
+// and appends them to ids unless that is nil. It takes n log n steps.
 func (v *vocabulary) merge(s string, n int, ids *[]int) int {
 	if n <= fewParts {
 		var starts [fewParts + 1]int32
@@ -39,20 +39,21 @@ func (v *vocabulary) merge(s string, n int, ids *[]int) int {
 	return v.end(s, r.starts[:n+1], ids)
 }
 
-// room is what merging a long piece needs: up to 30 bytes for each of its bytes.
+// room is the memory for merging a long piece: up to 30 bytes for each of its
+// bytes.
 type room struct {
 	starts []int32
 	ranks  []uint32
 	queue  queue
 }
 
-// begin makes parts of a piece, which has as many bytes as ranks: where each
-// begins and the end of the last, and the rank of each and the next. It returns
-// how many parts there are and the lowest rank.
+// begin splits a piece, which has as many bytes as ranks, into parts: where
+// each begins and the end of the last, and the rank of each with the next. It
+// returns the number of parts and the lowest rank.
 //
-// Parts are bytes, or whole characters where that makes no difference: no token
-// goes on over the edge of a character that it has only a part of, so that the
-// bytes of the character are joined with nothing else before they are one part.
+// Parts are bytes, or whole characters if that makes no difference: no token
+// extends beyond a character of which it has only a part, so that the bytes of
+// the character are joined with nothing else before they are one part.
 func (v *vocabulary) begin(s string, starts []int32, ranks []uint32) (n int, low uint32) {
 	for i := 0; i < len(ranks); n++ {
 		starts[n] = int32(i)
@@ -75,12 +76,12 @@ func (v *vocabulary) begin(s string, starts []int32, ranks []uint32) (n int, low
 // pass joins all pairs of the lowest rank, and returns how many parts are left
 // and the rank that is now the lowest.
 //
-// That is allowed by a property of both vocabularies, which generate proves: the
-// bytes of a token become it by joins of ever higher rank. So a join makes no
-// pair of its own rank or a lower one.
+// A property of both vocabularies, which generate proves, allows this: the
+// bytes of a token become the token by joins of ever higher rank. So a join
+// makes no pair of its own rank or a lower one.
 func (v *vocabulary) pass(s string, starts []int32, ranks []uint32, rank uint32) (n int, low uint32) {
 	low = none
-	before := false // the part before was joined
+	before := false // whether the previous part was joined
 	for i := 0; i < len(ranks); {
 		start, of, joined := starts[i], ranks[i], ranks[i] == rank
 		i++
@@ -100,8 +101,8 @@ func (v *vocabulary) pass(s string, starts []int32, ranks []uint32, rank uint32)
 	return n, low
 }
 
-// end appends parts that are tokens to ids, unless that is nil, and returns how
-// many they are.
+// end appends parts that are tokens to ids, unless that is nil, and returns
+// their number.
 func (v *vocabulary) end(s string, starts []int32, ids *[]int) int {
 	if ids != nil {
 		for i, start := range starts[:len(starts)-1] {
@@ -112,13 +113,13 @@ func (v *vocabulary) end(s string, starts []int32, ids *[]int) int {
 }
 
 // queue has the pairs of a piece in the order in which they are joined. A part
-// goes by its number at first; joined with the next it keeps it.
+// is identified by its initial number, and keeps it when joined with the next.
 type queue struct {
-	next, back []int32 // the parts beside each
+	next, back []int32 // the parts next to each
 
-	// levels[0] has for each part the rank of it and the next, and its number
-	// in the lower half; each further level the lowest of every eight of the
-	// one below. The last has eight. What is beyond the last part is idle.
+	// levels[0] has for each part the rank of it with the next, and its number in
+	// the lower half; each further level has the lowest of every eight in the
+	// level below. The last has eight. What is beyond the last part is idle.
 	levels [maxLevels][]uint64
 	top    int
 }
@@ -130,8 +131,8 @@ const idle = uint64(none) << 32
 
 func key(rank uint32, part int) uint64 { return uint64(rank)<<32 | uint64(part) }
 
-// merge joins parts as long as there are tokens among them, and returns how many
-// are left: so many of starts are valid then, and the end of the last.
+// merge joins parts as long as tokens result, and returns how many are left:
+// that many of starts are valid then, and the end of the last.
 func (q *queue) merge(v *vocabulary, s string, starts []int32, ranks []uint32) int {
 	n := len(ranks)
 	q.fill(ranks)
@@ -195,7 +196,7 @@ func (q *queue) fill(ranks []uint32) {
 	}
 }
 
-// rise brings the levels above to what a group of parts has become.
+// rise updates the levels above after a change in a group of parts.
 func (q *queue) rise(group int) {
 	for level := range q.top {
 		low := lowest(q.levels[level], group)
@@ -213,7 +214,8 @@ func lowest(keys []uint64, group int) uint64 {
 	return min(g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7])
 }
 
-// grown returns a slice of n elements of any value, s if it is long enough.
+// grown returns a slice of n elements with arbitrary values, reusing s if it is
+// long enough.
 func grown[E any](s []E, n int) []E {
 	return slices.Grow(s[:0], n)[:n]
 }

@@ -23,8 +23,8 @@ import (
 //     or 0 if one of them is over 15; and then for each token what it has not in
 //     common, in the latter case behind the two numbers, a byte each
 //
-// This is a fifth smaller than the tokens by their ids, deflated, and inflates in
-// a third of the time.
+// This is a fifth smaller than deflating the tokens in the order of their ids,
+// and inflates in a third of the time.
 var (
 	//go:embed cl100k_base.bin
 	cl100kTokens string
@@ -34,17 +34,17 @@ var (
 
 // packed is a vocabulary that is read token by token.
 type packed struct {
-	n, size int // tokens, and their bytes
+	n, size int // number of tokens, and of their bytes
 	ids     string
 	forms   []byte
-	rest    []byte // what is not read yet of the tokens, and padding
+	rest    []byte // what remains to be read of the tokens, and padding
 	at      int    // the next token
-	last    []byte // the one before
-	lo, hi  uint64 // its first 16 bytes, any behind its end
+	last    []byte // the previous token
+	lo, hi  uint64 // its first 16 bytes, with anything after its end
 }
 
-// padding is what may be read or written behind an end, so that 16 bytes are
-// always there.
+// padding is how far beyond an end may be read or written, so that 16 bytes are
+// always available.
 const padding = 16
 
 func unpack(data string) (*packed, error) {
@@ -65,8 +65,8 @@ func (p *packed) id(i int) uint32 {
 	return uint32(p.ids[2*i]) | uint32(p.ids[2*i+1])<<8 | uint32(p.ids[2*p.n+i/4]>>(i%4*2)&3)<<16
 }
 
-// next writes the next token to the beginning of dst, which padding follows, and
-// returns its length. Until the next call dst must not change.
+// next writes the next token to the beginning of dst, which must be followed by
+// padding, and returns its length. dst must not change before the next call.
 func (p *packed) next(dst []byte) int {
 	common, own := int(p.forms[p.at]>>4), int(p.forms[p.at]&15)
 	if own == 0 {
@@ -86,8 +86,8 @@ func (p *packed) next(dst []byte) int {
 	return common + own
 }
 
-// follow returns the first 16 bytes of what has common bytes, fewer than 16, of
-// those in lo and hi, and behind them the bytes of lo2 and hi2.
+// follow returns 16 bytes: the first common bytes, fewer than 16, of those in
+// lo and hi, followed by the bytes of lo2 and hi2.
 func follow(lo, hi uint64, common int, lo2, hi2 uint64) (uint64, uint64) {
 	if common < 8 {
 		return lo&(1<<(8*common)-1) | lo2<<(8*common), hi2<<(8*common) | lo2>>(64-8*common)

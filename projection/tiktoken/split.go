@@ -1,10 +1,10 @@
 package tiktoken
 
-// A splitter returns the end of the piece of s that begins at i, i being before
-// the end of s: where a regular expression of OpenAI's tiktoken
-// (tiktoken_ext/openai_public.py) stops to match. s is valid UTF-8. An
-// expression always matches, and its time is linear in the text, for what is
-// read in vain is read at most twice again.
+// A splitter returns the end of the piece of s that begins at i, which is
+// before the end of s: where a regular expression of OpenAI's tiktoken
+// (tiktoken_ext/openai_public.py) would end its match. s is valid UTF-8. An
+// expression always matches, and takes linear time, because what is read in
+// vain is read again at most twice.
 type splitter func(c *classes, s string, i int) int
 
 // cl100k is
@@ -27,7 +27,7 @@ func cl100k(c *classes, s string, i int) int {
 		return c.run(s, i+width, letters)
 	case class == number:
 		return c.digits(s, i)
-	case class != newline: // it may lead a word
+	case class != newline: // it may precede a word
 		if next, w := c.at(s, i+width); next&letters != 0 {
 			return c.run(s, i+width+w, letters)
 		}
@@ -51,7 +51,7 @@ func cl100k(c *classes, s string, i int) int {
 //	\s+(?!\S)
 //	\s+
 func o200k(c *classes, s string, i int) int {
-	// Most pieces are a word of small letters, behind a space or a capital.
+	// Most pieces are a word of small letters after a space or a capital.
 	first := i
 	if s[first] == ' ' && first+1 < len(s) {
 		first++
@@ -72,10 +72,10 @@ func o200k(c *classes, s string, i int) int {
 		return contraction(s, end)
 	case class == number:
 		return c.digits(s, i)
-	case class != newline: // it may lead a word
+	case class != newline: // it may precede a word
 		end, capitals := c.word(s, i+width)
 		if end < 0 && class == mark {
-			end, _ = c.word(s, i) // or be one, before capitals are tried
+			end, _ = c.word(s, i) // or be one, before trying capitals
 		}
 		if end < 0 && capitals > i+width {
 			end = capitals
@@ -116,7 +116,7 @@ func (c *classes) word(s string, i int) (end, capitals int) {
 	return c.run(s, i+width, lower|letter|mark), 0
 }
 
-// run returns the end of the characters at i that are of some classes.
+// run returns the end of the characters at i that are in some classes.
 func (c *classes) run(s string, i int, of uint8) int {
 	for {
 		for i < len(s) && c.ascii[s[i]]&of != 0 {
@@ -154,9 +154,9 @@ func (c *classes) signs(s string, i int) int {
 	return i
 }
 
-// spaces returns the end of `\s*[\r\n]+|\s+(?!\S)|\s+` at white space: behind
+// spaces returns the end of `\s*[\r\n]+|\s+(?!\S)|\s+` at white space: after
 // the last of its line ends, or else before the last of several characters if
-// something follows that is not white space, or else its end.
+// something other than white space follows, or else its end.
 func (c *classes) spaces(s string, i int) int {
 	line, last, end := 0, i, i
 	for {

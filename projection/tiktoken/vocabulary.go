@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// vocabularies are built once in a process: they are constants, too large to
-// have twice.
+// vocabularies are built once per process: they are constants, and too large to
+// duplicate.
 var vocabularies = map[string]func() (*vocabulary, error){
 	CL100K: sync.OnceValues(func() (*vocabulary, error) { return newVocabulary(cl100kTokens, cl100k) }),
 	O200K:  sync.OnceValues(func() (*vocabulary, error) { return newVocabulary(o200kTokens, o200k) }),
@@ -17,16 +17,16 @@ var vocabularies = map[string]func() (*vocabulary, error){
 const (
 	// maxToken is the length of the longest token of either encoding, in bytes.
 	maxToken = 128
-	// none is the id of what is no token.
+	// none is the id of what is not a token.
 	none = math.MaxUint32
 )
 
 // vocabulary finds the tokens of one encoding. The id of a token is also its
-// rank, the order in which pairs are merged. It is not changed once built.
+// rank, the order in which pairs are merged. It is immutable once built.
 //
 // A token of up to seven bytes is a number, with its length in the highest
-// byte; one of up to fifteen is two. They are found in tables with open
-// addresses, half of them free, so that most searches read one line of memory.
+// byte; one of up to fifteen is two. They are in hash tables with open
+// addressing that are half empty, so that most lookups read one cache line.
 type vocabulary struct {
 	classes *classes
 	split   splitter
@@ -36,12 +36,12 @@ type vocabulary struct {
 	longest map[string]uint32 // of 16 bytes and more, one in forty
 
 	twos  [1 << 16]two // by two bytes, the first in the low half
-	bytes []byte       // the tokens one after the other, in the order of their bytes
+	bytes []byte       // the tokens one after another, in the order of their bytes
 	spans []uint32     // id → offset in bytes << 8 | length
 	rooms sync.Pool    // of *room, for merging
 }
 
-// The tables have 2¹⁸ and 2¹⁷ places.
+// The tables have 2¹⁸ and 2¹⁷ slots.
 const (
 	shortBits = 18
 	longBits  = 17
@@ -55,8 +55,8 @@ func newVocabulary(data string, split splitter) (*vocabulary, error) {
 		long:    make([]longToken, 1<<longBits),
 	}
 	v.rooms.New = func() any { return new(room) }
-	// The first write to each page of fresh memory costs time, a fifth of all
-	// that is spent here: it is made while the vocabulary inflates.
+	// The first write to each page of new memory takes time, a fifth of the total
+	// here, so do it while the vocabulary inflates.
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for i := 0; i < len(v.short); i += 4096 / 12 {
@@ -97,7 +97,8 @@ func newVocabulary(data string, split splitter) (*vocabulary, error) {
 	return v, nil
 }
 
-// shortKey returns the key of a token of 1 to 7 bytes that are the lowest of w.
+// shortKey returns the key of a token of 1 to 7 bytes, which are the lowest of
+// w.
 func shortKey(w uint64, length int) uint64 {
 	return w&(1<<(8*length)-1) | uint64(length)<<56
 }
@@ -107,14 +108,14 @@ func longKey(lo, hi uint64, length int) (uint64, uint64) {
 	return lo, shortKey(hi, length-8) | 8<<56
 }
 
-// golden is 2⁶⁴ divided by the golden ratio: products with it scatter.
+// golden is 2⁶⁴ divided by the golden ratio: multiplying by it scatters.
 const golden = 0x9E3779B97F4A7C15
 
 func shortSlot(key uint64) uint64   { return key * golden >> (64 - shortBits) }
 func longSlot(lo, hi uint64) uint64 { return (lo*golden ^ hi) * golden >> (64 - longBits) }
 
-// shortToken and longToken are free if hi is 0. Their words are halved so that
-// no padding separates them.
+// shortToken and longToken are unused if hi is 0. Their words are halved so
+// that there is no padding.
 type (
 	shortToken struct{ lo, hi, id uint32 }
 	longToken  struct {
@@ -123,7 +124,7 @@ type (
 	}
 )
 
-// entries are tokens to be put into the tables together.
+// entries are tokens to be inserted into the tables together.
 type entries struct {
 	all [64]struct {
 		lo, hi uint64
@@ -133,7 +134,7 @@ type entries struct {
 	warm uint32
 }
 
-// add adds a token of up to 15 bytes, and says whether entries are full.
+// add adds a token of up to 15 bytes, and reports whether entries is full.
 func (e *entries) add(lo, hi uint64, length int, id uint32) bool {
 	if length < 8 {
 		lo, hi = 0, shortKey(lo, length)
@@ -146,9 +147,9 @@ func (e *entries) add(lo, hi uint64, length int, id uint32) bool {
 	return e.n == len(e.all)
 }
 
-// insert empties e into the tables. It reads all places first: those reads do
-// not wait for each other, whereas a search begins when the one before has
-// ended. It takes a third of the time.
+// insert moves e into the tables. It reads all slots first: those reads do not
+// wait for each other, as consecutive lookups would. This takes a third of the
+// time.
 func (e *entries) insert(v *vocabulary) {
 	for i := range e.n {
 		if t := &e.all[i]; t.hi>>56 < 8 {
@@ -175,8 +176,8 @@ func (e *entries) insert(v *vocabulary) {
 	e.n = 0
 }
 
-// id returns the id of the token s[i:j], or none. That the text goes on behind
-// j allows to read eight bytes at once.
+// id returns the id of the token s[i:j], or none. If the text continues after
+// j, it can read eight bytes at once.
 func (v *vocabulary) id(s string, i, j int) uint32 {
 	switch length := j - i; {
 	case length < 8:
@@ -209,8 +210,8 @@ func (v *vocabulary) id(s string, i, j int) uint32 {
 	return none
 }
 
-// load returns the eight bytes of s at i, the first the lowest, zeros where s has
-// ended.
+// load returns the eight bytes of s at i, the first the lowest, with zeros
+// after the end of s.
 func load(s string, i int) uint64 {
 	if len(s)-i < 8 {
 		return loadEnd(s, i)
@@ -226,7 +227,7 @@ func loadEnd(s string, i int) uint64 {
 	return w
 }
 
-// token returns the bytes of a token, nil if there is none of this id.
+// token returns the bytes of a token, or nil if there is none with this id.
 func (v *vocabulary) token(id int) []byte {
 	if id < 0 || id >= len(v.spans) {
 		return nil
@@ -235,12 +236,12 @@ func (v *vocabulary) token(id int) []byte {
 	return v.bytes[span>>8:][:span&0xFF]
 }
 
-// two is what the vocabulary says of two bytes.
+// two is what the vocabulary knows about two bytes.
 type two struct {
-	id uint32 // of the token that they are, or none
-	// lengths has bits for the lengths of the tokens that begin with the two,
-	// the highest for 31 and more. The lowest is set if some token that begins
-	// or ends within a character goes on over these two, which are the last byte
+	id uint32 // of the token that they form, or none
+	// lengths has a bit for each length of the tokens that begin with the two
+	// bytes, the highest for 31 and more. The lowest is set if some token that
+	// begins or ends within a character spans these two, which are the last byte
 	// of a character and the first of another.
 	lengths uint32
 }
@@ -251,7 +252,7 @@ func (v *vocabulary) two(first, second byte) *two {
 	return &v.twos[uint16(first)|uint16(second)<<8]
 }
 
-// mark enters a token of at least two bytes.
+// mark records a token of at least two bytes.
 func (v *vocabulary) mark(token []byte, id uint32) {
 	at := v.two(token[0], token[1])
 	at.lengths |= 1 << min(len(token), 31)
@@ -274,7 +275,7 @@ func (v *vocabulary) mark(token []byte, id uint32) {
 }
 
 // joined returns the id of the token s[i:j] of at least two bytes, or none,
-// which is likely: most are told by their length.
+// which is likely: the length alone usually decides.
 func (v *vocabulary) joined(s string, i, j int) uint32 {
 	at := v.two(s[i], s[i+1])
 	switch {
@@ -287,8 +288,8 @@ func (v *vocabulary) joined(s string, i, j int) uint32 {
 }
 
 // whole returns the length of the character at i of the piece s[:n] if it is a
-// token and certain to become one before any of its bytes is joined with the
-// characters beside it; else 1.
+// token and is certain to become one before any of its bytes is joined with a
+// neighbouring character; otherwise 1.
 func (v *vocabulary) whole(s string, i, n int) int {
 	_, width := utf8.DecodeRuneInString(s[i:])
 	end := i + width
