@@ -5,31 +5,32 @@ import (
 	"slices"
 )
 
-// assembly is the making of one view.
+// assembly is the construction of one view.
 type assembly struct {
 	frame  *Frame
 	log    *log
 	layers []Contribution
-	prev   *epoch // as the view before left it; never nil
+	prev   *epoch // as the previous view left it; never nil
 	mark   *markers
-	begin  int  // where history begins at the earliest if an epoch opens, as Shown said
-	fresh  bool // the log has new items since the view before: churn is sampled
+	begin  int  // earliest beginning of history if an epoch opens, as Shown said
+	fresh  bool // whether the log has new items since the previous view: churn is sampled
 
 	cap     int
 	scratch *[]byte
-	spare   []track // not in use
+	spare   []track // for reuse
 	price   prices
 	epoch   epoch // as this view leaves it
 	tracks  []track
 	uses    []LayerUse // by layer
-	opened  string     // why an epoch opens, if one does
+	opened  string     // why an epoch opens, or ""
 	notes   []string
 }
 
-// assemble builds the view, and the epoch as it leaves it. It changes nothing of
-// the prefix, and the same prefix and layers give the same view.
+// assemble builds the view, and the epoch as it leaves it. It does not change
+// the prefix; the same prefix and layers yield the same view.
 //
-// Its cost does not depend on the length of the log, except when an epoch opens.
+// Its cost does not depend on the length of the log, except when an epoch
+// opens.
 func (p *Prefix) assemble(ctx context.Context, layers []Contribution) (*View, *epoch, error) {
 	a := p.assembly(layers)
 	a.follow()
@@ -46,7 +47,7 @@ func (p *Prefix) assemble(ctx context.Context, layers []Contribution) (*View, *e
 	return v, a.after(), err
 }
 
-// assembly returns what both a view and what it will show are made from.
+// assembly returns the basis of a view, and of predicting what it will show.
 func (p *Prefix) assembly(layers []Contribution) assembly {
 	p.markers = p.frame.markers.with(layers, p.markers)
 	a := assembly{
@@ -60,9 +61,9 @@ func (p *Prefix) assembly(layers []Contribution) assembly {
 	return a
 }
 
-// after returns the epoch. It is a copy: a pointer into the assembly would hold all
-// that the view was made of, the epoch before among it, and so every one since the
-// conversation began.
+// after returns the epoch. It is a copy: a pointer into the assembly would keep
+// alive everything the view was made from, including the previous epoch, and so
+// every epoch since the conversation began.
 func (a *assembly) after() *epoch {
 	e := a.epoch
 	return &e
@@ -100,7 +101,7 @@ func (a *assembly) follow() {
 	}
 }
 
-// mustOpen says why the previous epoch cannot go on, or "".
+// mustOpen returns why the previous epoch cannot continue, or "".
 func (a *assembly) mustOpen() string {
 	e := a.prev
 	switch {
@@ -130,8 +131,8 @@ func (a *assembly) mustOpen() string {
 	return ""
 }
 
-// placeLive reports whether a layer stands after history, where auto is the
-// answer for a layer that leaves it to cost.
+// placeLive reports whether a layer is placed after history. auto is the answer
+// for a layer that leaves this to cost.
 func (a *assembly) placeLive(i int, auto bool) bool {
 	switch {
 	case a.frame.policy.NoAnchors || a.layers[i].Placement == Live:
@@ -142,7 +143,7 @@ func (a *assembly) placeLive(i int, auto bool) bool {
 	return auto
 }
 
-// pin returns the newest user message if it stands before from, else -1.
+// pin returns the newest user message if it is before from, or else -1.
 func (a *assembly) pin(from int) int {
 	if u := a.log.newestUser(); u < from {
 		return u
@@ -150,10 +151,10 @@ func (a *assembly) pin(from int) int {
 	return -1
 }
 
-// overBudget is why an epoch opens whose history is due for a cut.
+// overBudget is the reason to open an epoch when history must be cut.
 const overBudget = "history is over its budget"
 
-// resume builds the next view of the epoch, or says why a new one must open.
+// resume builds the next view of the epoch, or returns why a new one must open.
 func (a *assembly) resume() (*View, string) {
 	hidden, late := a.stillHidden()
 	if late {
@@ -180,11 +181,11 @@ func (a *assembly) resume() (*View, string) {
 	return a.finish(anchors, anchorSize, &h, live, updates, fixed), ""
 }
 
-// stillHidden returns the tool items that are left out, and whether one that
-// was left out now has its other half although later items were shown.
+// stillHidden returns the tool items that are left out, and whether the other
+// half of one that was left out has arrived although later items were shown.
 func (a *assembly) stillHidden() (hidden []int, late bool) {
 	e, l := a.prev, a.log
-	visible := e.shown // nothing was shown after the items from here to Shown
+	visible := e.shown // nothing from here to Shown was shown
 	for visible > e.from && slices.Contains(e.hidden, visible-1) {
 		visible--
 	}
@@ -206,9 +207,9 @@ func (a *assembly) stillHidden() (hidden []int, late bool) {
 	return hidden, false
 }
 
-// updates says what changed in the anchored layers: it publishes the changes
-// for which that is cheaper, and returns the others as items to send, with
-// the tokens of all.
+// updates determines what changed in the anchored layers. It publishes changes
+// where that is cheaper, and returns the others as items to send, with the
+// tokens of both.
 func (a *assembly) updates() (sent Segment, tokens int) {
 	sent = Segment{Band: BandUpdates, From: -1}
 	left := 0
@@ -238,8 +239,8 @@ func (a *assembly) updates() (sent Segment, tokens int) {
 	return sent, tokens
 }
 
-// changed reports whether an anchored layer says something else than what the
-// stable prefix says for it.
+// changed reports whether an anchored layer says something other than what the
+// stable prefix has for it.
 func (a *assembly) changed(i int) bool {
 	t := &a.tracks[i]
 	return !t.live && !a.layers[i].Failed && !t.told.reads(t.last)

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Budget says how many tokens a layer may fill. The zero value says nothing: it
-// stands for a ready layer's own default, and is automatic otherwise.
+// Budget says how many tokens a layer may fill. The zero value means a
+// ready-made layer's own default, or else automatic.
 type Budget struct {
 	kind     budgetKind
 	min, max int
@@ -21,19 +21,19 @@ const (
 	between
 )
 
-// Automatic returns the budget that is an equal share of what the bounded layers
+// Automatic returns a budget that is an equal share of what the bounded layers
 // leave.
 func Automatic() Budget { return Budget{kind: automatic} }
 
-// Exactly returns the budget of n tokens: all of them, or [Allocate] fails. With 0
-// the layer shows nothing.
+// Exactly returns a budget of n tokens: all of them, or [Allocate] fails. With
+// 0 the layer shows nothing.
 func Exactly(n int) Budget { return Budget{exactly, n, n} }
 
-// Between returns the budget that is given at least lo tokens, or its share where
-// the minimums of all do not fit, and at most hi.
+// Between returns a budget of at most hi and at least lo tokens, or a share of
+// lo if all minimums together do not fit.
 func Between(lo, hi int) Budget { return Budget{between, lo, hi} }
 
-// Validate reports what is wrong with the budget.
+// Validate returns an error that says what is wrong with the budget.
 func (b Budget) Validate() error {
 	switch {
 	case b.kind == exactly && b.max < 0:
@@ -46,19 +46,19 @@ func (b Budget) Validate() error {
 	return nil
 }
 
-// Allocation is what [Allocate] gives.
+// Allocation is the result of [Allocate].
 type Allocation struct {
 	Available int   // total − reserve − system, at least 0
 	Layers    []int // per layer, in the order given
-	History   int   // set aside for history; what layers leave unused comes on top
+	History   int   // set aside for history; unused tokens of layers are added
 }
 
-// AllocationError says that the exact budgets exceed what is available. Raise the
-// total, or ask for less.
+// AllocationError means that the exact budgets exceed what is available. Raise
+// the total, or ask for less.
 type AllocationError struct {
-	Index int // of the first layer that does not get what it must, in the order given
-	Want  int // tokens that it must get
-	Left  int // tokens that those before it leave
+	Index int // of the first layer whose exact budget does not fit, in the order given
+	Want  int // tokens that it requires
+	Left  int // tokens left by the layers before it
 }
 
 func (e *AllocationError) Error() string {
@@ -71,11 +71,12 @@ func (e *AllocationError) Is(target error) bool { return target == ErrBudget }
 // Allocate divides total tokens among layers and history. What is available is
 // total − reserve − system. Exact budgets come first; if they exceed what is
 // available, the error is an [*AllocationError]. Minimums come next; if they
-// exceed what is left, all are scaled by one factor and history gets nothing. Of
-// the rest, 60 % is the layers' pool and 40 % is set aside for history. Bounded
-// layers share the pool by headroom (max − given), or half of it where there
-// are automatic layers, never above their headroom; the automatic ones split
-// the rest of the pool. What no layer can take goes to history.
+// exceed what is left, all are scaled by the same factor and history gets
+// nothing. Of the rest, 60 % is the layers' pool and 40 % is set aside for
+// history. Bounded layers share the pool in proportion to headroom (max −
+// given), or half of it if there are automatic layers, and never get more than
+// their headroom; automatic layers split the rest of the pool. What no layer
+// can use goes to history.
 func Allocate(total, system, reserve int, layers []Budget) (Allocation, error) {
 	a := Allocation{Layers: make([]int, len(layers))}
 	a.Available = max(total-max(reserve, 0)-max(system, 0), 0)
@@ -127,7 +128,7 @@ func Allocate(total, system, reserve int, layers []Budget) (Allocation, error) {
 	}
 	for i, l := range layers {
 		if l.kind == unsaid || l.kind == automatic {
-			a.Layers[i] = (left + unbounded - 1) / unbounded // the first ones take the odd tokens
+			a.Layers[i] = (left + unbounded - 1) / unbounded // the first ones get the odd tokens
 			left -= a.Layers[i]
 			unbounded--
 		}
@@ -136,7 +137,7 @@ func Allocate(total, system, reserve int, layers []Budget) (Allocation, error) {
 	return a, nil
 }
 
-// headroom is what a budget may be given beside its minimum.
+// headroom is what a budget can receive in addition to its minimum.
 func (b Budget) headroom() int { return max(b.max-max(b.min, 0), 0) }
 
 // mulDiv returns a × b / c, rounded down, without overflow, for b ≤ c.

@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// ErrBudget is what a [*BudgetError] is.
+// ErrBudget is matched by every [*BudgetError].
 var ErrBudget = errors.New("prompt over budget")
 
-// BudgetError says that what must be in a view exceeds its cap. All sizes are
+// BudgetError means that what must be in a view exceeds its cap. All sizes are
 // tokens. Raise the budget, or shorten what is largest.
 type BudgetError struct {
 	Cap      int
 	System   int
 	User     int // the newest user message
-	Exchange int // the newest tool exchange, with its results cut as short as can be
+	Exchange int // the newest tool exchange, with its results cut as short as possible
 	Required int // layers that are never cut
 	Tail     int
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/stratamem/strata/internal/appendjson"
 )
 
-// What must know every field of an [Item] and a [Part] is here: a test fills all
-// of them by reflection, and fails where one is not carried.
+// Everything that must handle every field of an [Item] and a [Part] is in this
+// file. A test fills all fields by reflection, and fails if one is not carried
+// over.
 
-// AppendJSON appends the item as encoding/json would read it. Its time must have a
-// year of four digits.
+// AppendJSON appends the item in the form that encoding/json reads. The year of
+// its time must have four digits.
 func (it *Item) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	b = appendjson.Text(b, "id", it.ID)
@@ -56,7 +57,7 @@ func (p *Part) appendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
-// Equal reports whether two items are the same in all that their encodings show.
+// Equal reports whether two items have the same encoding.
 func (it *Item) Equal(other *Item) bool {
 	return it.Kind == other.Kind && it.Role == other.Role && it.Layer == other.Layer && it.Action == other.Action &&
 		it.ID == other.ID && it.Name == other.Name && it.CallID == other.CallID && it.Arguments == other.Arguments &&
@@ -69,8 +70,8 @@ func (p Part) equal(other Part) bool {
 		p.Name == other.Name && string(p.Data) == string(other.Data)
 }
 
-// Validate says why the item is none: a kind, role or type of part that there is
-// not, or a time that cannot be encoded.
+// Validate returns an error that says why the item is invalid: an unknown kind,
+// role or type of part, or a time that cannot be encoded.
 func (it *Item) Validate() error {
 	switch it.Kind {
 	case Message:
@@ -96,8 +97,9 @@ func (it *Item) Validate() error {
 	return nil
 }
 
-// Repair makes all texts of the item valid UTF-8, with U+FFFD for what is not, and
-// returns how many were not. What the item shares with others is copied first.
+// Repair makes all texts of the item valid UTF-8, with U+FFFD for invalid
+// bytes, and returns how many texts were invalid. It first copies what the item
+// shares with others.
 func (it *Item) Repair() (repaired int) {
 	it.eachText(func(s *string) {
 		if !utf8.ValidString(*s) {
@@ -111,8 +113,8 @@ func (it *Item) Repair() (repaired int) {
 	return repaired
 }
 
-// eachText calls f for each text that comes from outside. Kinds, roles, types and
-// actions are words of ours.
+// eachText calls f for each text that comes from outside, which excludes kinds,
+// roles, types and actions.
 func (it *Item) eachText(f func(*string)) {
 	f(&it.ID)
 	f(&it.Name)

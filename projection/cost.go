@@ -1,8 +1,9 @@
 package projection
 
-// prices are the costs of a token, and how many turns a prefix is expected to
-// be of use: as many as the lineage has lasted (Lindy's law), at least 8, and at
-// most 20, for few conversations come back before a provider forgets them.
+// prices has the costs of a token, and how many turns a prefix is expected to
+// remain useful: as many as the lineage has lasted (Lindy's law), at least 8,
+// and at most 20, because few conversations continue before a provider forgets
+// them.
 type prices struct {
 	uncached, cached, horizon float64
 }
@@ -12,31 +13,32 @@ func (p *Policy) prices(turns int) prices {
 	return prices{u, c, float64(min(max(turns, 8), 20))}
 }
 
-// publish reports whether an update is billed less when it is published once
-// and carried in history than when it is sent again every turn. Carried, it
-// costs uncached once and cached for the horizon, at every change.
+// publish reports whether an update is billed less if it is published once and
+// carried in history than if it is sent every turn. At every change, carrying
+// it costs the uncached price once and the cached price for the horizon.
 func (p prices) publish(t *track) bool {
 	return t.samples >= enoughSamples && p.carry(t) < p.uncached
 }
 
-// carry is what a published token costs per turn.
+// carry is the cost of a published token per turn.
 func (p prices) carry(t *track) float64 {
 	return t.churn() * (p.uncached + p.cached*p.horizon)
 }
 
-// live reports whether an automatic layer belongs after history: resending it
-// every turn is billed less than holding it still and publishing its changes.
+// live reports whether an automatic layer belongs after history: whether
+// sending it every turn is billed less than keeping it still and publishing its
+// changes.
 func (p prices) live(t *track) bool {
 	return t.samples >= enoughSamples && p.uncached < p.cached+p.carry(t)
 }
 
-// bill is what a course of action costs: this view, and each one after it.
+// bill is the cost of a course of action: of this view, and of each later one.
 type bill struct{ now, turn float64 }
 
 func (b bill) over(turns float64) float64 { return b.now + turns*b.turn }
 
 // cheaperAnew reports whether opening an epoch now is billed less, over the
-// horizon, than this view of the present one, which has total tokens.
+// horizon, than continuing the present one, whose view has total tokens.
 func (a *assembly) cheaperAnew(h *history, total, anchorSize int) bool {
 	if !a.fresh || !a.worn(h) {
 		return false
@@ -45,7 +47,7 @@ func (a *assembly) cheaperAnew(h *history, total, anchorSize int) bool {
 }
 
 // worn reports whether a new epoch would look different at all: a text in the
-// prefix is superseded, or a layer would change its place.
+// prefix is superseded, or a layer would change its placement.
 func (a *assembly) worn(h *history) bool {
 	for i := range a.tracks {
 		t := &a.tracks[i]
@@ -56,7 +58,7 @@ func (a *assembly) worn(h *history) bool {
 	return len(h.ledger) > 0
 }
 
-// billOn is the bill of going on.
+// billOn is the bill of continuing the epoch.
 func (a *assembly) billOn(h *history, total, anchorSize int) bill {
 	p, cached := a.price, a.prev.stableTokens
 	b := bill{
@@ -71,7 +73,7 @@ func (a *assembly) billOn(h *history, total, anchorSize int) bill {
 }
 
 // billAnew is the bill of a new epoch: the history without what was published
-// in this one, behind anchors of which those before the first change are still
+// in this one, after anchors, of which those before the first change are still
 // cached.
 func (a *assembly) billAnew(h *history) bill {
 	p := a.price
@@ -97,8 +99,9 @@ func (a *assembly) billAnew(h *history) bill {
 	return b
 }
 
-// changes is what keeping the model up to date on a layer costs per turn: all
-// of it if it is sent every turn, else the changes, by the cheaper way.
+// changes is the cost per turn of keeping the model up to date about a layer:
+// the whole text if it is sent every turn, or else its changes, in the cheaper
+// way.
 func (p prices) changes(t *track, resent bool) float64 {
 	if resent {
 		return p.uncached * float64(t.size)

@@ -3,51 +3,52 @@ package projection
 import "math/bits"
 
 // epoch is a run of projections of one lineage with one stable prefix. It is a
-// value: what changes it makes another. Positions are indexes of the log.
+// value: changing it makes another. Positions are indexes of the log.
 type epoch struct {
-	number       int         // 1 is the lineage's first
+	number       int         // 1 is the first of the lineage
 	projections  int         // in this epoch
-	turns        int         // projections with new items, in the whole lineage
+	turns        int         // projections with new items in the whole lineage
 	frame        string      // digest of the frame
 	from         int         // first item of the contiguous history
-	summary      *Item       // stands for the log before from
+	summary      *Item       // replaces the log before from
 	tracks       []track     // per layer, in slot order
 	ledger       []published // updates that became part of history, in log order
 	hidden       []int       // tool items without their other half, left out of the last view
-	pin          int         // newest user message where it stands before from; -1 otherwise
+	pin          int         // newest user message if it is before from; otherwise -1
 	shown        int         // end of the log at the last projection
-	stable       int         // items in the last view's stable prefix
+	stable       int         // number of items in the last view's stable prefix
 	stableTokens int
 	tokens       int  // of the last view
-	missed       bool // the provider reported a cache miss: open anew
-	misses       int  // in a row; at three nobody asks any more
-	lost         bool // the log has dropped items of its history: open anew
-	older        bool // an older version made the prompt: open anew
+	missed       bool // the provider reported a cache miss: open a new epoch
+	misses       int  // in a row; after three, misses are ignored
+	lost         bool // the log has dropped items of its history: open a new epoch
+	older        bool // an older version made the prompt: open a new epoch
 
-	anchors []Item // of all tracks, in order; nil in an epoch that was restored
+	anchors []Item // of all tracks, in order; nil in a restored epoch
 }
 
-// track is what a lineage knows of one layer's output.
+// track is what a lineage knows about one layer's output.
 type track struct {
 	layer   string
-	live    bool    // placed live in this epoch
-	changed uint64  // a bit per sample, the newest lowest
-	samples int     // projections that were compared with the one before, at most 64
+	live    bool    // whether it is placed live in this epoch
+	changed uint64  // one bit per sample, the newest lowest
+	samples int     // projections compared with the previous one, at most 64
 	sum     uint32  // of the latest output
 	size    int     // of the latest output, in tokens
-	last    *output // the latest output; what was told, in an epoch that was restored
-	pinned  *output // what stands in the anchor band
+	last    *output // the latest output; in a restored epoch, told
+	pinned  *output // what is in the anchor band
 	told    *output // what the stable prefix says: pinned, or what was published since
 }
 
 // published is an update that became part of history.
 type published struct {
-	at   int // it stands before the log item with this index
+	at   int // index of the log item that it precedes
 	item Item
 	size int
 }
 
-// observe returns the epoch with what the provider said of its cache.
+// observe returns the epoch updated with what the provider said about its
+// cache.
 func (e *epoch) observe(cacheRead, cacheWrite *int) *epoch {
 	if e == nil || cacheRead == nil {
 		return e
@@ -66,8 +67,8 @@ func (e *epoch) observe(cacheRead, cacheWrite *int) *epoch {
 	return &next
 }
 
-// without returns the epoch as the log leaves it that has dropped the items before
-// an index, all but the user message with an index.
+// without returns the epoch after the log has dropped the items before index
+// to, except the user message at index user.
 func (e *epoch) without(to, user int) *epoch {
 	if e == nil || e.from >= to && (e.pin < 0 || e.pin >= to || e.pin == user) {
 		return e
@@ -78,7 +79,7 @@ func (e *epoch) without(to, user int) *epoch {
 	return &next
 }
 
-// track finds the track of a layer, first where it is expected.
+// track finds the track of a layer, trying its expected index first.
 func (e *epoch) track(i int, layer string) *track {
 	if i < len(e.tracks) && e.tracks[i].layer == layer {
 		return &e.tracks[i]
@@ -101,21 +102,22 @@ func (e *epoch) anchorItems() []Item {
 	return e.anchors
 }
 
-// enoughSamples is how often an output must have been compared before its
-// churn decides anything.
+// enoughSamples is how often an output must have been compared before its churn
+// decides anything.
 const enoughSamples = 3
 
-// newestSamples are as many as tell a change of habit from chance soon enough.
-// Simulated bills of 120 turns, against those of all samples alone: at most 1 %
-// more for layers that change at random at one rate, 4 to 30 % less for those that
-// change in 30 turns and then in none. A window or a decaying average that forgets
-// as soon costs the former up to 10 % more.
+// newestSamples is how many samples distinguish a change of habit from chance
+// soon enough. Simulated bills of 120 turns, compared with those of all samples
+// alone: at most 1 % more for layers that change at random at a constant rate,
+// 4 to 30 % less for those that change during 30 turns and then never. A window
+// or a decaying average that forgets as fast costs the former up to 10 % more.
 const newestSamples = 12
 
 // churn is the share of projections in which the output changed. With few
-// samples it is drawn towards one half (the rule of succession). A layer that has
-// become calm, or restless, is judged by its newest samples alone: they are off
-// what all of them make likely by more than three standard deviations.
+// samples it is drawn towards one half (the rule of succession). A layer that
+// has become calm, or restless, is judged by its newest samples alone: if they
+// differ by more than three standard deviations from what all samples make
+// likely.
 func (t *track) churn() float64 {
 	changed, n := float64(bits.OnesCount64(t.changed)), float64(t.samples)
 	if t.samples < enoughSamples {
@@ -133,7 +135,7 @@ func (t *track) churn() float64 {
 }
 
 // says returns the tokens of what the layer says in the stable prefix, and of
-// what it said there before and took back.
+// what it said there earlier and took back.
 func (t *track) says(ledger []published) (now, before int) {
 	now = t.pinned.size
 	for i := range ledger {

@@ -9,8 +9,8 @@ import (
 )
 
 // Frame is what is the same in every prompt of a program: the policy, the items
-// that stand first and last, the tools, and the tokenizer that measures them. It is
-// measured once, does not change, and is safe for concurrent use.
+// that come first and last, the tools, and the tokenizer that measures them. It
+// is measured once, does not change, and is safe for concurrent use.
 type Frame struct {
 	policy     Policy
 	tok        Tokenizer
@@ -22,24 +22,24 @@ type Frame struct {
 	markers    *markers
 }
 
-// FrameOptions are what a [Frame] is made of. The zero value is a policy of
-// defaults, measured by [Estimate].
+// FrameOptions configures a [Frame]. The zero value means the default policy,
+// measured by [Estimate].
 type FrameOptions struct {
 	Policy    Policy
 	Tokenizer Tokenizer // nil means Estimate
 	System    []Item    // first in every view
 	Tail      []Item    // last in every view
-	// Tools are the names and schemas that requests carry, in any form that changes
-	// when they do: a provider's cache ends with them.
+	// Tools are the names and schemas that requests carry, in any form that
+	// changes when they do: a change invalidates the provider's cache.
 	Tools string
-	// Layers are names of layers that may contribute. No text of a layer, and no
-	// summary, can spell their tags, nor those of layers that contribute without being
-	// named here; what [Frame.Fits] measures reckons with those that are.
+	// Layers names the layers that may contribute. No text of a layer, and no
+	// summary, can spell their tags, nor those of layers that contribute without
+	// being named here; [Frame.Fits] takes only the named ones into account.
 	Layers []string
 }
 
-// NewFrame measures a frame; nil opts are the zero FrameOptions. It fails if the
-// policy is none, or if an item is none.
+// NewFrame measures a frame; nil opts mean the zero FrameOptions. It fails if
+// the policy or an item is invalid.
 func NewFrame(opts *FrameOptions) (*Frame, error) {
 	if opts == nil {
 		opts = &FrameOptions{}
@@ -75,21 +75,21 @@ func NewFrame(opts *FrameOptions) (*Frame, error) {
 	return f, nil
 }
 
-// Cap is the most tokens that a view may have.
+// Cap returns the most tokens that a view may have.
 func (f *Frame) Cap() int { return f.policy.Cap() }
 
-// Tokenizer returns what measures the views.
+// Tokenizer returns the tokenizer that measures the views.
 func (f *Frame) Tokenizer() Tokenizer { return f.tok }
 
-// Allocate divides what a view may have, the system items taken off, among layers:
+// Allocate divides the tokens of a view, minus the system items, among layers:
 // see [Allocate].
 func (f *Frame) Allocate(layers []Budget) (Allocation, error) {
 	return Allocate(f.Cap(), f.systemSize, 0, layers)
 }
 
-// Fits returns how many tokens a text takes as a view shows it for a layer, what
-// stands around it included, and whether that is at most limit. Of a text that is far
-// too long it returns a lower bound, and does not count it.
+// Fits returns how many tokens a text takes as a view shows it for a layer,
+// including its wrapper, and whether that is at most limit. For a text that is
+// far too long it returns a lower bound without counting.
 func (f *Frame) Fits(layer, text string, limit int) (tokens int, ok bool) {
 	it := f.markers.wrap(layer, "", text)
 	tokens = sizeWithin(f.tok, &it, limit)

@@ -2,20 +2,20 @@ package projection
 
 import "sort"
 
-// history is the stretch of the log that a view shows, with what stands in it
-// beside the log.
+// history is the part of the log that a view shows, with what is inserted into
+// it.
 type history struct {
 	from    int
-	pin     int // newest user message where it stands before from; -1 otherwise
+	pin     int // newest user message if it is before from; otherwise -1
 	summary *Item
 	ledger  []published
 	hidden  []int        // log indexes from from on that are left out, ascending
-	short   map[int]Item // tool results that were shortened, by log index
-	saved   int          // tokens that the shortening saved
+	short   map[int]Item // shortened tool results, by log index
+	saved   int          // tokens saved by shortening
 
 	tokens    int // of the log items and the summary
 	published int // tokens of the ledger
-	items     int // log items that it shows
+	items     int // number of log items shown
 	cut       bool
 }
 
@@ -80,8 +80,8 @@ func (h *history) segments(segs []Segment, l *log) []Segment {
 	return segs
 }
 
-// breaks returns the log indexes at which the shared stretches end: items that
-// are left out or shortened.
+// breaks returns the log indexes where shared stretches end: at items that are
+// left out or shortened.
 func (h *history) breaks() []int {
 	if len(h.short) == 0 {
 		return h.hidden
@@ -94,11 +94,12 @@ func (h *history) breaks() []int {
 	return b
 }
 
-// windowStart returns where history that begins at from must begin for the sliding
-// window: at from while it holds at most the policy's window of items, with the user's
-// newest message, which is shown in front of history that begins behind it; else with
-// at least half of the window, at a user message if one stands in the right place.
-// What must be shown is shown, even if that is more.
+// windowStart returns where history that begins at from must begin for the
+// sliding window. That is from, as long as the window holds all items from
+// there on and the user's newest message, which is shown before history if it
+// is older. Otherwise at least half of the window is kept, beginning at a user
+// message if one is in the right place. What must be shown is shown, even if
+// that exceeds the window.
 func (a *assembly) windowStart(from int) int {
 	if a.frame.policy.Overflow != SlidingWindow {
 		return from
@@ -111,22 +112,22 @@ func (a *assembly) windowStart(from int) int {
 	half := max(from, n-(window+1)/2)
 	start := l.userAtMost(half)
 	if start < max(from, n-window) {
-		// No user message stands there, so the newest may be in front.
+		// There is no user message there, so the newest may be in front.
 		start = max(l.exchangeAt(half), from, n-window+btoi(a.pin(half) >= 0))
 	}
 	return max(from, min(start, l.exchange()))
 }
 
-// cutAt returns where history must begin to fit budget tokens: with at least
-// half of the budget kept, so that several turns fit again, at a user message
-// if one stands in the right place. last is the newest place allowed; fits says
-// whether history that begins at i fits.
+// cutAt returns where history must begin to fit budget tokens: it keeps at
+// least half of the budget, so that several turns fit again, and begins at a
+// user message if one is in the right place. last is the last index allowed;
+// fits says whether history that begins at i fits.
 func cutAt(l *log, from, last, budget int, fits func(i int) bool) int {
 	n := l.end()
 	// half is the last index from which at least half of the budget is kept.
 	half := from + sort.Search(last-from+1, func(k int) bool { return 2*l.size(from+k, n) < budget }) - 1
 	if half = max(half, from); half < n {
-		half = max(l.exchangeAt(half), from) // a call is not parted from its result
+		half = max(l.exchangeAt(half), from) // keep a call with its result
 	}
 	if u := l.userAtMost(half); u > from && 4*l.size(u, n) <= 3*budget && fits(u) {
 		return u
@@ -137,7 +138,7 @@ func cutAt(l *log, from, last, budget int, fits func(i int) bool) int {
 	return half + sort.Search(last-half, func(k int) bool { return fits(half + k) })
 }
 
-// dropped returns the items that a cut from one index to another takes out of
+// dropped returns the items that a cut from one index to another removes from
 // view.
 func (a *assembly) dropped(from, to int, summary *Item) []Item {
 	var items []Item

@@ -27,32 +27,32 @@ const (
 	Assistant Role = "assistant"
 )
 
-// Item is one entry of a log or a view. Items are values that nobody changes
-// once they are in a log: a view shares them.
+// Item is one entry of a log or a view. Items are values that must not be
+// modified once they are in a log, because views share them.
 type Item struct {
 	ID        string    `json:"id,omitempty"`
 	Kind      Kind      `json:"kind"`
 	Role      Role      `json:"role,omitempty"`      // of a Message
-	Name      string    `json:"name,omitempty"`      // speaker of a Message, name of a tool
-	Parts     []Part    `json:"parts,omitempty"`     // all but tool calls
+	Name      string    `json:"name,omitempty"`      // speaker of a Message, or name of a tool
+	Parts     []Part    `json:"parts,omitempty"`     // of everything but tool calls
 	CallID    string    `json:"call_id,omitempty"`   // of a ToolCall and its ToolResult
 	Arguments string    `json:"arguments,omitempty"` // of a ToolCall, JSON
 	Failed    bool      `json:"failed,omitempty"`    // of a ToolResult that reports an error
-	Time      time.Time `json:"time,omitzero"`       // when it happened; the runtime fills it in
-	Layer     string    `json:"layer,omitempty"`     // the layer it came from, if one
-	Action    Action    `json:"action,omitempty"`    // of an update: what it does to the layer's earlier text
-	Refs      []string  `json:"refs,omitempty"`      // record keys or item ids that it was made from
+	Time      time.Time `json:"time,omitzero"`       // when it happened; set by the runtime
+	Layer     string    `json:"layer,omitempty"`     // the layer it came from, if any
+	Action    Action    `json:"action,omitempty"`    // if the item is an update: what it does to the layer's earlier text
+	Refs      []string  `json:"refs,omitempty"`      // record keys or item ids from which it was made
 }
 
-// Action says what an update does to the text of its layer that stands earlier
-// in the prompt.
+// Action says what an update does to the text of its layer that is earlier in
+// the prompt.
 type Action string
 
 // The actions of an update.
 const (
-	Replace Action = "replace" // forget the earlier text, this one holds
-	Retract Action = "retract" // forget the earlier text, nothing takes its place
-	Add     Action = "add"     // the earlier text holds, and this too
+	Replace Action = "replace" // forget the earlier text, this one replaces it
+	Retract Action = "retract" // forget the earlier text, nothing replaces it
+	Add     Action = "add"     // the earlier text holds, and so does this one
 )
 
 // PartType says what a [Part] is.
@@ -96,7 +96,7 @@ func Thought(text string) Item {
 }
 
 // Text returns what a model reads of the item: its text parts joined by
-// newlines, or a call as name(arguments). It is what tokenizers count.
+// newlines, or a call as name(arguments). Tokenizers count this text.
 func (it *Item) Text() string {
 	if it.Kind == ToolCall {
 		return it.Name + "(" + it.Arguments + ")"
@@ -127,8 +127,8 @@ func (it *Item) Text() string {
 	return b.String()
 }
 
-// AppendText appends the canonical bytes of the item: a byte for its author, its
-// text and other parts, and a newline.
+// AppendText appends the canonical bytes of the item: a byte for its author,
+// its text and other parts, and a newline.
 func (it *Item) AppendText(dst []byte) []byte {
 	dst = append(dst, it.marker())
 	dst = append(dst, it.Text()...)

@@ -6,18 +6,18 @@ import (
 	"sort"
 )
 
-// log is the append-only sequence of items that a lineage has seen, with the size
-// of each. An index is the number of an item in the whole conversation, so that it
-// stays what it is when the log drops its oldest items. Views share the items and
+// log is the append-only sequence of items that a lineage has seen, with their
+// sizes. An index is the number of an item in the whole conversation, so it
+// stays valid when the log drops its oldest items. Views share the items and
 // stay valid while the log grows.
 type log struct {
 	tok   Tokenizer
-	first int // index of items[0]: so many came before
+	first int // index of items[0]: how many items came before
 	items []Item
 	sums  []int // sums[k] is the size of items[:k]
 	mate  []int // index of the item's other half, -1 if it has none (tool calls and results)
 	open  map[string]int
-	users []int // indexes of user messages, of those before first the newest at most
+	users []int // indexes of user messages; at most the newest of those before first
 
 	older     Item // the user message before first, if users has one
 	olderSize int
@@ -27,10 +27,10 @@ func newLog(t Tokenizer, first int) log {
 	return log{tok: t, first: first, sums: []int{0}, open: make(map[string]int)}
 }
 
-// end returns the index behind the last item.
+// end returns the index after the last item.
 func (l *log) end() int { return l.first + len(l.items) }
 
-// at returns the item with an index.
+// at returns the item at an index.
 func (l *log) at(i int) *Item {
 	if i < l.first {
 		return &l.older
@@ -47,7 +47,7 @@ func (l *log) slice(i, j int) []Item {
 	return l.items[i:j:j]
 }
 
-// size returns the tokens of items i up to j.
+// size returns the tokens of the items from i up to j.
 func (l *log) size(i, j int) int {
 	if i < l.first {
 		return l.olderSize
@@ -55,7 +55,7 @@ func (l *log) size(i, j int) int {
 	return l.sums[j-l.first] - l.sums[i-l.first]
 }
 
-// append adds an item of a size.
+// append adds an item with its size.
 func (l *log) append(it Item, size int) {
 	at := l.end()
 	l.items = append(l.items, it)
@@ -76,7 +76,7 @@ func (l *log) append(it Item, size int) {
 	}
 }
 
-// clone returns a log with the same items that grows on its own.
+// clone returns a log with the same items that grows independently.
 func (l *log) clone() log {
 	c := *l
 	c.items, c.sums, c.users = slices.Clip(l.items), slices.Clip(l.sums), slices.Clip(l.users)
@@ -84,8 +84,8 @@ func (l *log) clone() log {
 	return c
 }
 
-// drop forgets the items before an index, but the newest user message if keepUser
-// says so. What it shared with views goes with them.
+// drop forgets the items before an index, except the newest user message if
+// keepUser is set. It no longer shares memory with views.
 func (l *log) drop(to int, keepUser bool) {
 	n := to - l.first
 	if u := l.newestUser(); !keepUser || u >= to {
@@ -103,7 +103,7 @@ func (l *log) drop(to int, keepUser bool) {
 	maps.DeleteFunc(l.open, func(_ string, call int) bool { return call < to })
 }
 
-// keep has the user message with an index before the first item at hand.
+// keep retains the user message at an index before the first item.
 func (l *log) keep(at int, it Item) {
 	l.older, l.olderSize = it, Size(l.tok, &it)
 	l.users = slices.Insert(l.users, 0, at)
@@ -126,9 +126,9 @@ func (l *log) userAtMost(i int) int {
 	return l.users[n-1]
 }
 
-// exchange returns the index at which the newest tool exchange begins: the calls
-// that the model made last, if results of them are among what came since. It is
-// the end if there is none.
+// exchange returns the index where the newest tool exchange begins: the model's
+// last calls, if results of them are among what came since. Without such an
+// exchange it returns the end.
 func (l *log) exchange() int {
 	calls, came := l.lastCalls()
 	for i := came; i < l.end(); i++ {
@@ -139,8 +139,8 @@ func (l *log) exchange() int {
 	return l.end()
 }
 
-// lastCalls returns the index at which the calls begin that the model made last,
-// with the reasoning among them, and the index of what came since.
+// lastCalls returns the index where the model's last calls begin, with the
+// reasoning among them, and the index of what came since.
 func (l *log) lastCalls() (calls, came int) {
 	came = l.end()
 	for came > l.first && l.at(came-1).outside() {
@@ -149,8 +149,8 @@ func (l *log) lastCalls() (calls, came int) {
 	return l.callsBefore(came), came
 }
 
-// callsBefore returns the index at which the calls and the reasoning begin that
-// stand before index i.
+// callsBefore returns the index where the calls and reasoning directly before
+// index i begin.
 func (l *log) callsBefore(i int) int {
 	for i > l.first && (l.at(i-1).Kind == ToolCall || l.at(i-1).Kind == Reasoning) {
 		i--
@@ -158,9 +158,9 @@ func (l *log) callsBefore(i int) int {
 	return i
 }
 
-// exchangeAt returns the index at which the tool exchange of item i begins:
-// results, with the calls and the reasoning before them. It is i if the item is
-// not part of one.
+// exchangeAt returns the index where the tool exchange of item i begins:
+// results, with the calls and reasoning before them. It returns i if the item
+// is not part of an exchange.
 func (l *log) exchangeAt(i int) int {
 	call := i
 	for call > l.first && l.at(call).Kind == ToolResult {
@@ -172,8 +172,8 @@ func (l *log) exchangeAt(i int) int {
 	return l.callsBefore(call)
 }
 
-// unpaired returns the tool items from index from on whose other half is missing
-// or stands before from.
+// unpaired returns the tool items from index from on whose other half is
+// missing or before from.
 func (l *log) unpaired(from int) []int {
 	var halves []int
 	for i := from; i < l.end(); i++ {
@@ -184,8 +184,8 @@ func (l *log) unpaired(from int) []int {
 	return halves
 }
 
-// halved reports whether item i is a tool item without its other half, given that
-// the log before from is not shown.
+// halved reports whether item i is a tool item without its other half, given
+// that the log before from is not shown.
 func (l *log) halved(i, from int) bool {
 	k := l.at(i).Kind
 	return (k == ToolCall || k == ToolResult) && l.mate[i-l.first] < from

@@ -7,24 +7,27 @@ import (
 	"unicode/utf8"
 )
 
-// A layer's text stands in a block: a tag named for the layer, the text, and the
-// closing tag. What somebody said may spell such a tag, or half of one; a model that
-// took it for ours would read what stands behind it as another layer's, or as nobody's.
+// A layer's text is enclosed in a block: a tag named after the layer, the text,
+// and the closing tag. What somebody said may spell such a tag, or half of one;
+// a model that took it for ours would attribute what follows to another layer,
+// or to none.
 //
-// So an opening bracket in a text that begins a tag of a block, in any spelling, is
-// shown as &lt;. Spellings are judged by what a reader might take them for, whatever
-// he makes of it: case, blanks and signs within the tag do not count, nor does what is
-// not to be seen; a character that is not ASCII may look like any; and at the end of a
-// text the beginning of a name is enough, since something else follows. What is shown
-// depends on the text and the names alone: it is the same in every view.
+// So an opening bracket in a text that begins the tag of a block, in any
+// spelling, is shown as &lt;. Spellings are judged by what a reader might take
+// them for: case, blanks and signs within the tag do not count, nor do
+// invisible characters; a character that is not ASCII may look like any other;
+// and at the end of a text the beginning of a name is enough, because something
+// else follows. What is shown depends only on the text and the names, so it is
+// the same in every view.
 
-// markers are what the tags of the blocks of a view begin with. They do not change.
+// markers are the beginnings of the tags of a view's blocks. They are
+// immutable.
 type markers struct {
-	layers []string // that contribute
+	layers []string // the contributing layers
 	names  []string // of all blocks, folded
 }
 
-// summaryName is the name of the block that summaries stand in.
+// summaryName is the block name of summaries.
 const summaryName = "summary"
 
 // newMarkers returns the markers of summaries and of layers.
@@ -49,8 +52,8 @@ func (m *markers) add(name string) {
 	}
 }
 
-// with returns the markers of the frame and of what contributes now: last, if those
-// are the ones of the view before.
+// with returns the markers of the frame and of the present contributions; that
+// is last if nothing changed since the previous view.
 func (m *markers) with(layers []Contribution, last *markers) *markers {
 	same := func(name string, c Contribution) bool { return name == c.Layer }
 	if last != nil && slices.EqualFunc(last.layers, layers, same) {
@@ -64,8 +67,8 @@ func (m *markers) with(layers []Contribution, last *markers) *markers {
 	return next
 }
 
-// defused returns the text with no tag of a block in it. That is the text itself,
-// if it has none.
+// defused returns the text without any tag of a block. If there is none, it
+// returns the text itself.
 func (m *markers) defused(text string) string {
 	if strings.IndexByte(text, '<') < 0 && isASCII(text) {
 		return text
@@ -92,7 +95,8 @@ func (m *markers) defused(text string) string {
 	return b.String()
 }
 
-// begin reports whether what follows an opening bracket reads as the tag of a block.
+// begin reports whether what follows an opening bracket reads as the tag of a
+// block.
 func (m *markers) begin(text string) bool {
 	return slices.ContainsFunc(m.names, func(name string) bool { return spells(text, name) })
 }
@@ -106,7 +110,7 @@ func spells(text, name string) bool {
 		case c == bracket:
 			return at == len(name)
 		case at == len(name):
-			return c == sign || c == other || c == anything && !unicode.In(r, unicode.L, unicode.N) // else the word goes on
+			return c == sign || c == other || c == anything && !unicode.In(r, unicode.L, unicode.N) // otherwise the word continues
 		case c == sign:
 		case c == name[at] || c == anything || name[at] == anything:
 			at++
@@ -117,16 +121,16 @@ func spells(text, name string) bool {
 	return true
 }
 
-// What fold makes of a character that is no ASCII letter or digit.
+// The values of fold for a character that is not an ASCII letter or digit.
 const (
-	sign     = 0   // does not count, or is not to be seen
+	sign     = 0   // does not count, or is invisible
 	bracket  = '<' // one ends, or another begins
 	anything = '*' // may look like any letter
 	other    = '#' // looks like none
 )
 
-// fold returns what a character counts for in a name: letters and digits that look
-// alike are one.
+// fold returns what a character counts as in a name: letters and digits that
+// look alike are equal.
 func fold(r rune) byte {
 	switch {
 	case 'A' <= r && r <= 'Z':
@@ -147,13 +151,13 @@ func fold(r rune) byte {
 	return other
 }
 
-// lookalikes are the scripts with letters like Latin ones, and what belongs to none,
-// such as letters in circles.
+// lookalikes are the scripts with letters that look Latin, and characters of no
+// script, such as circled letters.
 var lookalikes = []*unicode.RangeTable{
 	unicode.Latin, unicode.Common, unicode.Cyrillic, unicode.Greek, unicode.Armenian, unicode.Cherokee, unicode.Coptic, unicode.Lisu,
 }
 
-// unseen reports whether a letter or symbol is shown as nothing, or stands for what
+// unseen reports whether a letter or symbol is invisible, or stands for what
 // cannot be shown.
 func unseen(r rune) bool {
 	switch r {

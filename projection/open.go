@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// open begins a new epoch: places the layers, cuts history if it must, and
+// open begins a new epoch: it places the layers, cuts history if necessary, and
 // builds the first view.
 func (a *assembly) open(ctx context.Context, reason string) (*View, error) {
 	prev := a.epoch
@@ -15,7 +15,7 @@ func (a *assembly) open(ctx context.Context, reason string) (*View, error) {
 		from: prev.from, summary: prev.summary, misses: prev.misses,
 	}
 	a.opened = reason
-	if s := a.epoch.summary; s != nil { // other layers may have come since it was written
+	if s := a.epoch.summary; s != nil { // it may have been written before other layers contributed
 		if now := a.summary(unwrap(s, summaryName)); !now.Equal(s) {
 			a.epoch.summary = now
 		}
@@ -42,12 +42,12 @@ func (a *assembly) open(ctx context.Context, reason string) (*View, error) {
 	return a.finish(anchors, anchorSize, &h, live, Segment{}, fixed), nil
 }
 
-// must is what every view shows, in tokens.
+// must is the size of what every view shows, in tokens.
 type must struct {
 	head, user, exchange, required, tail int
 
-	newest int // index of the newest user message, -1 if there is none
-	begin  int // index at which the newest tool exchange begins, Len if there is none
+	newest int // index of the newest user message, or -1
+	begin  int // index where the newest tool exchange begins, or Len
 	short  map[int]Item
 	saved  int
 }
@@ -57,7 +57,7 @@ func (m *must) total() int {
 }
 
 // mustShow measures what every view shows, and shortens the results of the
-// newest tool exchange if that is what it takes.
+// newest tool exchange if necessary.
 func (a *assembly) mustShow() (must, error) {
 	l := a.log
 	m := must{head: a.frame.systemSize, tail: a.frame.tailSize, newest: l.newestUser(), begin: l.exchange()}
@@ -88,8 +88,8 @@ func (a *assembly) mustShow() (must, error) {
 	return m, nil
 }
 
-// shorten cuts the texts of tool results, each by its share, until all that
-// must be shown fits; if that is not enough, to nothing.
+// shorten cuts the texts of tool results, each in proportion, until everything
+// that must be shown fits; if necessary, to nothing.
 func (a *assembly) shorten(m *must, results []int) {
 	l, all := a.log, 0
 	for _, i := range results {
@@ -133,9 +133,9 @@ func (a *assembly) shorten(m *must, results []int) {
 
 const cutMark = " … [shortened to fit]"
 
-// shortened returns an item of so much of a text as fits limit tokens, and its
-// size then, which may still be more. made returns the item of a text, with its size;
-// that of the whole text is given.
+// shortened returns an item with as much of a text as fits limit tokens, and
+// its size, which may still be more. made returns the item for a text and its
+// size; the whole text's are given.
 func shortened(text string, size, limit int, made func(text string) (Item, int)) (it Item, got int) {
 	for n := len(text); ; {
 		n = min(n-1, int(float64(n)*0.95*float64(max(limit, 0))/float64(max(size, 1))))
@@ -157,7 +157,7 @@ func (a *assembly) place(live bool, room *int) (items []Item, tokens int) {
 		for j := range t.last.items {
 			size := t.last.sizes[j]
 			switch {
-			case c.Required: // counted with what must be shown
+			case c.Required: // counted as part of what must be shown
 			case size <= *room:
 				*room -= size
 			default:
@@ -193,8 +193,8 @@ func (a *assembly) cutHistory(ctx context.Context, h *history, budget int, m *mu
 	}
 }
 
-// cut moves the beginning of history to where it fits its budget, beside a summary
-// where there is to be one.
+// cut moves the beginning of history to where it fits its budget, together with
+// a summary if there is to be one.
 func (a *assembly) cut(h *history, budget int, m *must) {
 	l := a.log
 	settle := func(from int) {
@@ -204,7 +204,7 @@ func (a *assembly) cut(h *history, budget int, m *must) {
 	}
 	settle(a.windowStart(h.from))
 	full := budget
-	if a.opened == overBudget && h.from <= a.epoch.from { // the prefix is lost: make room for several turns now
+	if a.opened == overBudget && h.from <= a.epoch.from { // the prefix is lost anyway: make room for several turns
 		full = budget / 4 * 3
 	}
 	if h.tokens > full {
@@ -224,7 +224,7 @@ func (a *assembly) cut(h *history, budget int, m *must) {
 	}
 }
 
-// summaryShare is the part of the history budget that a summary may fill: 1/8.
+// summaryShare limits a summary to 1/summaryShare of the history budget.
 const summaryShare = 8
 
 // summarize asks the policy's function for a summary of what was dropped. If it
@@ -252,7 +252,7 @@ func (a *assembly) summarize(ctx context.Context, dropped []Item, limit int, pre
 	return &it
 }
 
-// summary returns the item that carries a summary.
+// summary returns the item that contains a summary.
 func (a *assembly) summary(text string) *Item {
 	it := a.mark.wrap(summaryName, "", text)
 	it.Layer = ""
@@ -268,10 +268,10 @@ func callSummarizer(ctx context.Context, f Summarizer, items []Item, limit int) 
 	return f(ctx, items, limit)
 }
 
-// finish puts the bands together and closes the books.
+// finish joins the bands and completes the accounts.
 func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live []Item, updates Segment, fixed int) *View {
 	e := &a.epoch
-	made := new(struct { // in one piece, where the segments are few
+	made := new(struct { // one allocation, if there are few segments
 		View
 		segments    [6]Segment
 		breakpoints [4]int
@@ -333,8 +333,8 @@ func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live []Ite
 	return v
 }
 
-// inPrefix counts what an anchored layer says, and what it said before that
-// still stands in the prefix.
+// inPrefix counts what an anchored layer says, and what it said earlier that is
+// still in the prefix.
 func (use *LayerUse) inPrefix(t *track, ledger []published, sent []Item) {
 	use.Items = len(t.pinned.items)
 	says, carried := t.says(ledger)

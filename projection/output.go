@@ -6,51 +6,52 @@ import (
 	"strings"
 )
 
-// Contribution is what one layer brings to a projection.
+// Contribution is what one layer contributes to a projection.
 type Contribution struct {
 	Layer     string
 	Placement Placement
 	Required  bool
-	Budget    int       // tokens allocated to it; what stands around its texts counts
+	Budget    int       // tokens allocated to it, wrappers included
 	Texts     []Passage // trimmed to the budget, from the end
-	Failed    bool      // there are no texts this time: what stands in the prefix stays, nothing else is shown
-	// Delta describes the change from old to new text shortly, or says no. It is
-	// called at most once in a projection, and what it panics with is the caller's.
+	Failed    bool      // there are no texts this time: what is in the prefix stays, nothing else is shown
+	// Delta describes the change from old to new text in fewer words, or returns
+	// false. It is called at most once per projection, and its panics reach the
+	// caller.
 	Delta func(old, new string) (delta string, ok bool)
 }
 
-// Passage is a text that a layer contributes, with the record keys or item ids that
-// it was made from.
+// Passage is a text that a layer contributes, with the record keys or item ids
+// from which it was made.
 type Passage struct {
 	Text string
 	Refs []string
 }
 
-// output is what a layer contributed, wrapped and measured, as it stands in a
-// view. It does not change.
+// output is what a layer contributed, wrapped and measured, as it is in a view.
+// It is immutable.
 type output struct {
 	items []Item
 	sizes []int  // tokens of each item
 	size  int    // tokens of all
-	sum   uint32 // CRC-32C of the texts, to tell whether the next output differs
+	sum   uint32 // CRC-32C of the texts, to detect a difference in the next output
 
 	parts   []Part    // of the items
-	given   []Passage // what it was made of; nil in an output that was restored
-	markers *markers  // that its texts are free of
+	given   []Passage // what it was made from; nil if the output was restored
+	markers *markers  // the tags that its texts cannot spell
 	budget  int
 	trimmed int
 }
 
-// nothing is what a layer says that says nothing.
+// nothing is the output of a layer that says nothing.
 var nothing = new(output)
 
-// maxBytesPerToken bounds what is counted at all: a text with more bytes for
-// each token of its budget is over it. The longest tokens of today's
-// vocabularies have 128 bytes.
+// maxBytesPerToken limits what is counted at all: a text with more bytes per
+// token of its budget is over it. The longest tokens of today's vocabularies
+// have 128 bytes.
 const maxBytesPerToken = 256
 
-// outputOf wraps, measures and trims a contribution. It is last where the layer
-// gave the same again. scratch is a buffer to be used again.
+// outputOf wraps, measures and trims a contribution. It returns last if the
+// layer contributed the same again. scratch is a reusable buffer.
 func outputOf(tok Tokenizer, m *markers, c *Contribution, limit int, last *output, scratch *[]byte) *output {
 	if !c.Required {
 		limit = min(limit, c.Budget)
@@ -83,8 +84,8 @@ func outputOf(tok Tokenizer, m *markers, c *Contribution, limit int, last *outpu
 	return out
 }
 
-// newOutput returns an output of at most n items. Most layers say one thing: that is
-// one piece.
+// newOutput returns an output of at most n items. Most layers contribute one
+// item, in a single allocation.
 func newOutput(n int) *output {
 	if n > 1 {
 		return &output{items: make([]Item, 0, n), sizes: make([]int, 0, n), parts: make([]Part, 0, n)}
@@ -101,19 +102,19 @@ func newOutput(n int) *output {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// same reports whether two passages read the same.
+// same reports whether two passages have the same text.
 func (p Passage) same(other Passage) bool { return p.Text == other.Text }
 
 func (o *output) add(it Item, size int) {
 	o.items, o.sizes, o.size = append(o.items, it), append(o.sizes, size), add(o.size, size)
 }
 
-// reads reports whether two outputs read the same in a view.
+// reads reports whether two outputs look the same in a view.
 func (o *output) reads(other *output) bool {
 	return o == other || slices.EqualFunc(o.items, other.items, func(a, b Item) bool { return a.Text() == b.Text() })
 }
 
-// plain is the text of an output without what wrap put around it.
+// plain is the text of an output without the wrapper.
 func (o *output) plain() string {
 	if len(o.items) == 1 {
 		return unwrap(&o.items[0], o.items[0].Layer)
@@ -125,8 +126,8 @@ func (o *output) plain() string {
 	return strings.Join(texts, "\n")
 }
 
-// sizeWithin is Size, but for a text that is certainly over the limit, which is
-// not counted.
+// sizeWithin is Size, except that it does not count a text that is certainly
+// over the limit.
 func sizeWithin(tok Tokenizer, it *Item, limit int) int {
 	if n := len(it.Parts[0].Text) / maxBytesPerToken; n > limit {
 		return min(n, maxTokens)
@@ -134,14 +135,14 @@ func sizeWithin(tok Tokenizer, it *Item, limit int) int {
 	return Size(tok, it)
 }
 
-// wrap makes the item that carries a layer's text.
+// wrap returns the item that contains a layer's text.
 func (m *markers) wrap(layer string, action Action, text string) Item {
 	it := Text(System, m.wrapped(layer, action, text))
 	it.Layer, it.Action = layer, action
 	return it
 }
 
-// wrapped returns a text in a tag named for the layer, with no tag in it.
+// wrapped returns a text, without any tags, in a tag named after the layer.
 func (m *markers) wrapped(layer string, action Action, text string) string {
 	text = m.defused(text)
 	var b strings.Builder
@@ -164,15 +165,15 @@ func (m *markers) wrapped(layer string, action Action, text string) string {
 	return b.String()
 }
 
-// unwrap returns the text that wrap put into a block without an action.
+// unwrap returns the text of a block that wrap made without an action.
 func unwrap(it *Item, name string) string {
 	_, text, _ := strings.Cut(it.Text(), ">\n")
 	return strings.TrimSuffix(text, "\n</"+name+">")
 }
 
-// update describes the step from what was told to what a layer says now, as an
-// item: the change alone where the layer has a short way to put it and room tokens
-// hold it beside what stands already, else all of the new output.
+// update returns an item that describes the step from what was told to what a
+// layer says now: only the change if the layer can put it more briefly and it
+// fits in room tokens with what is already there, or else the whole new output.
 func update(tok Tokenizer, m *markers, c *Contribution, told, now *output, room int) (Item, int) {
 	text := now.plain()
 	var it Item

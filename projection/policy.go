@@ -7,40 +7,41 @@ import (
 	"math"
 )
 
-// Overflow says what happens to history that is over its budget.
+// Overflow says what happens when history exceeds its budget.
 type Overflow string
 
 // The overflow policies.
 const (
 	Truncate      Overflow = "truncate"       // drop the oldest items
 	SlidingWindow Overflow = "sliding_window" // show at most Window items, cut in blocks to no less than half, then truncate
-	Summarize     Overflow = "summarize"      // put a summary in the place of what is dropped
+	Summarize     Overflow = "summarize"      // replace what is dropped by a summary
 )
 
-// Placement says where in the prompt a layer's output stands.
+// Placement says where a layer's output is in the prompt.
 type Placement string
 
 // The placements of a layer.
 const (
-	Auto   Placement = ""       // decided by cost, from how often the output changes
+	Auto   Placement = ""       // decided by cost, according to how often the output changes
 	Anchor Placement = "anchor" // before history, held still for an epoch
 	Live   Placement = "live"   // after history, rendered anew every time
 )
 
-// Summarizer writes a summary of items in at most max tokens. The items begin
-// with the previous summary, if there is one. It takes the place of the model
-// that other frameworks call on overflow.
+// Summarizer writes a summary of items in at most max tokens. If there is a
+// previous summary, the items begin with it. It replaces the model that other
+// frameworks call on overflow.
 type Summarizer func(ctx context.Context, items []Item, max int) (string, error)
 
-// Policy bounds a view. The zero value means the documented defaults.
+// Policy limits a view. The zero value means the documented defaults.
 type Policy struct {
 	Budget   int      // tokens of prompt and answer together; 0 means 128,000
 	Reserve  int      // tokens kept for the answer; 0 means 4,000, negative none
 	Overflow Overflow // empty means Truncate
-	// Window is the most items of history that a view shows with SlidingWindow, which
-	// requires it. The newest user message counts, wherever it stands. The newest tool
-	// exchange is shown whole, even if it is longer. History that outgrows the window is
-	// cut to about half of it, so that the prefix then holds for as many items again.
+	// Window is the maximum number of history items that a view shows with
+	// SlidingWindow, which requires it. The newest user message counts, wherever
+	// it is. The newest tool exchange is shown whole, even if it is longer.
+	// History that outgrows the window is cut to about half of it, so that the
+	// prefix then stays unchanged for as many items again.
 	Window    int
 	Summarize Summarizer // required for Summarize
 
@@ -53,7 +54,7 @@ type Policy struct {
 	NoAnchors bool
 }
 
-// Cap is the most tokens a view may have.
+// Cap returns the most tokens that a view may have.
 func (p *Policy) Cap() int {
 	return p.total() - p.reserve()
 }

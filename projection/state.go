@@ -6,25 +6,27 @@ import (
 	"fmt"
 )
 
-// What a prefix knows beside its log is stored as bytes that are its own affair,
-// so that a conversation goes on elsewhere with the prefix that the provider has in
-// its cache. Numbers are unsigned varints, texts have their length before them,
-// and a place in the log is told by how many items stand behind it: the reader
-// may number them otherwise. Of items outside the log, such as the texts of
-// layers, the state has only a number; who stores it keeps each once.
+// The state of a prefix, other than its log, is stored as opaque bytes, so that
+// a conversation can continue elsewhere with the prefix that the provider has
+// in its cache. Numbers are unsigned varints, texts are preceded by their
+// length, and a place in the log is given by the number of items after it,
+// because the reader may number items differently. For items outside the log,
+// such as the texts of layers, the state has only a number; the caller stores
+// each of them once.
 
-// stateFormat is the first byte of a state. Texts of a state of format 1 may have
-// tags of blocks in them: with it, the next view opens an epoch.
+// stateFormat is the first byte of a state. Texts of a state of format 1 may
+// contain tags of blocks, so the next view opens an epoch.
 const stateFormat = 2
 
-// ErrState says that a state cannot be restored: it is damaged, of a newer
-// version, or the log is not the one that it was taken with. A prefix without it
-// opens an epoch with its next view.
+// ErrState means that a state cannot be restored: it is damaged, of a newer
+// version, or taken with a different log. A prefix without it opens an epoch
+// with its next view.
 var ErrState = errors.New("projection: state does not fit")
 
-// AppendState appends the state of the prefix beside its log; nothing before the
-// first view. ref gives a number to each item outside the log that the state refers
-// to; size is the item's, in tokens. To restore the state these items are needed.
+// AppendState appends the state of the prefix, without its log; before the
+// first view it appends nothing. ref returns a number for each item outside the
+// log to which the state refers; size is the item's, in tokens. Restoring the
+// state requires these items.
 func (p *Prefix) AppendState(b []byte, ref func(it *Item, size int) int) []byte {
 	e := p.epoch
 	if e == nil {
@@ -105,10 +107,11 @@ func (w *stateWriter) output(o *output) {
 	}
 }
 
-// Restore goes on with what AppendState wrote, of a prefix whose log ended as this
-// one does now. item returns the item with a number, or nil if it is not there.
-// pinned is the user message that History named, where that is older than what the
-// log has here; else nil. If it fails, with [ErrState], the prefix is what it was.
+// Restore continues from what AppendState wrote for a prefix whose log ended as
+// this one does now. item returns the item with a number, or nil if it is
+// missing. pinned is the user message that History named if that is older than
+// this log, or else nil. If Restore fails, with [ErrState], the prefix is
+// unchanged.
 func (p *Prefix) Restore(state []byte, item func(number int) *Item, pinned *Item) error {
 	r := stateReader{b: state, log: &p.log, find: item}
 	format := r.byte()
@@ -167,7 +170,7 @@ func (p *Prefix) Restore(state []byte, item func(number int) *Item, pinned *Item
 	return nil
 }
 
-// stateReader reads a state. After a fault it gives zeros.
+// stateReader reads a state. After an error it returns zeros.
 type stateReader struct {
 	b    []byte
 	log  *log
@@ -202,7 +205,8 @@ func (r *stateReader) uint() uint64 {
 	return n
 }
 
-// number reads what cannot be more than the tokens of a view of the largest items.
+// number reads a number that cannot exceed the tokens of a view of the largest
+// items.
 func (r *stateReader) number() int {
 	n := r.uint()
 	if n > maxTokens {
@@ -212,7 +216,7 @@ func (r *stateReader) number() int {
 	return int(n)
 }
 
-// count reads how many things follow, each of at least one byte.
+// count reads the number of things that follow, each of at least one byte.
 func (r *stateReader) count() int {
 	n := r.number()
 	if n > len(r.b) {

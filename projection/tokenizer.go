@@ -5,22 +5,23 @@ import (
 )
 
 // Tokenizer measures items in tokens. It must be deterministic and safe for
-// concurrent use. Negative counts are taken as zero.
+// concurrent use. A negative count means zero.
 type Tokenizer interface {
-	// Name identifies the counts: two tokenizers of one name count alike.
+	// Name identifies the counts: two tokenizers with the same name count alike.
 	Name() string
 	// Count returns the tokens of a text.
 	Count(text string) int
 	// CountPart returns the tokens of an image or a file.
 	CountPart(p Part) int
-	// Overhead is what every item costs beside its content: the role and the
-	// separators of a chat template.
+	// Overhead is what every item costs in addition to its content: the role and
+	// the separators of a chat template.
 	Overhead() int
 }
 
-// Estimate counts without a vocabulary: a token for every four UTF-16 code
+// Estimate counts without a vocabulary: one token for every four UTF-16 code
 // units, rounded up, which is what providers advise for English text. An image
-// counts 1,024 tokens; a file one for every four bytes, by URL 1,024.
+// counts 1,024 tokens; a file one for every four bytes, or 1,024 if given by
+// URL.
 type Estimate struct{}
 
 // Name returns "estimate".
@@ -39,7 +40,7 @@ func (Estimate) CountPart(p Part) int {
 	return 1024
 }
 
-// Overhead is four tokens an item.
+// Overhead returns four tokens per item.
 func (Estimate) Overhead() int { return 4 }
 
 // UTF16Len returns the number of UTF-16 code units of text. A byte that is not
@@ -65,8 +66,8 @@ func UTF16Len(text string) int {
 	return n
 }
 
-// ascii8 reports whether the eight bytes from i on are there and are ASCII. The
-// compiler makes one load of them.
+// ascii8 reports whether there are eight bytes from i on and all are ASCII. The
+// compiler turns it into a single load.
 func ascii8(s string, i int) bool {
 	if len(s)-i < 8 {
 		return false
@@ -91,7 +92,7 @@ func Size(t Tokenizer, it *Item) int {
 
 func count(t Tokenizer, text string) int { return min(max(t.Count(text), 0), maxTokens) }
 
-// maxTokens is what an item counts at most, far beyond any model. Sums of
+// maxTokens is the most that an item counts, far beyond any model. Sums of
 // millions of such items do not overflow.
 const maxTokens = 1 << 40
 

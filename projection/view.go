@@ -2,7 +2,7 @@ package projection
 
 import "iter"
 
-// Band is a region of a view. The bands stand in the order of the constants.
+// Band is a region of a view. Bands are in the order of the constants.
 type Band string
 
 // The bands of a view.
@@ -15,59 +15,59 @@ const (
 	BandTail    Band = "tail"    // what the host wants last
 )
 
-// Segment is a run of items of one band. Items are shared with the log and the
-// epoch: do not change them.
+// Segment is a run of items in one band. Items are shared with the log and the
+// epoch and must not be modified.
 type Segment struct {
 	Band  Band
 	Items []Item
-	Sizes []int // tokens of each item of the updates; of other bands nil
+	Sizes []int // tokens of each item in the updates band; nil in other bands
 	// From is the index in the conversation of Items[0] if the segment is a stretch of the
 	// log, and -1 otherwise.
 	From int
 }
 
 // View is what to send to the model: an ordered list of items that fits the
-// cap, and how it came about.
+// cap, and how it was made.
 type View struct {
 	Segments []Segment
 	Tokens   int // of all items
 	Cap      int // the most it may have
-	// Stable is how many items from the start stay byte for byte the same in
-	// the next view of the epoch. StableTokens is their size.
+	// Stable is the number of items from the start that stay byte for byte the
+	// same in the next view of the epoch. StableTokens is their size.
 	Stable       int
 	StableTokens int
-	// Breakpoints are item counts after which a provider's cache may usefully
-	// be marked, ascending; the last one is Stable. At most four.
+	// Breakpoints are item counts after which marking a provider's cache is
+	// useful, ascending; the last one is Stable. At most four.
 	Breakpoints []int
 	Opened      string     // why this view opened a new epoch; empty if it did not
 	Layers      []LayerUse // in slot order
-	History     HistoryUse // what became of the log
+	History     HistoryUse // what happened to the log
 	Notes       []string   // degradations: a failing summariser, shortened results
 }
 
-// LayerUse is what a layer got and did in one view.
+// LayerUse is what a layer received and used in one view.
 type LayerUse struct {
 	Layer     string    `json:"layer"`
-	Placement Placement `json:"placement"` // Anchor or Live, as it was decided
+	Placement Placement `json:"placement"` // Anchor or Live, as decided
 	Allocated int       `json:"allocated"`
-	Used      int       `json:"used"`              // tokens of what it says, wrappers included
-	Carried   int       `json:"carried,omitempty"` // tokens of what it said before and an update replaced, still in the prefix
-	Yielded   int       `json:"yielded"`           // allocated − used: went to history
+	Used      int       `json:"used"`              // tokens of its present text, wrappers included
+	Carried   int       `json:"carried,omitempty"` // tokens of earlier text that an update replaced, still in the prefix
+	Yielded   int       `json:"yielded"`           // allocated − used: added to history
 	Items     int       `json:"items"`             // its items in the view
 	Trimmed   int       `json:"trimmed,omitempty"` // items cut by its own budget
 	Skipped   int       `json:"skipped,omitempty"` // items that did not fit the cap
 	Update    string    `json:"update,omitempty"`  // "published", "sent" or empty
 }
 
-// HistoryUse is what became of the log in one view.
+// HistoryUse is what happened to the log in one view.
 type HistoryUse struct {
-	From     int  `json:"from"`               // index of the first item of the contiguous history, counted from the first of the conversation
+	From     int  `json:"from"`               // index in the conversation of the first item of the contiguous history
 	Items    int  `json:"items"`              // log items in the view
-	Tokens   int  `json:"tokens"`             // of the log items and the summary; published updates are their layers'
-	Budget   int  `json:"budget"`             // what was left for it
+	Tokens   int  `json:"tokens"`             // of the log items and the summary; published updates count for their layers
+	Budget   int  `json:"budget"`             // tokens available
 	Dropped  int  `json:"dropped,omitempty"`  // items of the conversation before From that are not in the view
 	Unpaired int  `json:"unpaired,omitempty"` // calls without result and results without call that were left out
-	Cut      bool `json:"cut,omitempty"`      // history was cut in this view
+	Cut      bool `json:"cut,omitempty"`      // whether this view cut history
 }
 
 // All yields the items in order with their bands.
@@ -104,7 +104,7 @@ func (v *View) Len() int {
 
 // AppendText appends the canonical bytes of the view: for each item a byte for
 // its author, its text and other parts, and a newline. Two views begin with the
-// same bytes where a provider would see the same prompt.
+// same bytes if a provider would see the same prompt.
 func (v *View) AppendText(dst []byte) []byte {
 	for _, it := range v.All() {
 		dst = it.AppendText(dst)
