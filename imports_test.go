@@ -81,6 +81,7 @@ var rules = []rule{
 		"go.opentelemetry.io/otel/metric",
 		"go.opentelemetry.io/otel/trace",
 	}, tests: otelSDK},
+	{pkg: "memory/layertest", packages: []string{"memory", "projection", "storage", "storage/mem", "storage/storagetest"}, modules: []string{"github.com/google/go-cmp"}},
 	// A layer's records are read with the options and errors of storage.
 	{pkg: "layers", packages: []string{"memory", "projection", "storage", "internal/levels", "internal/pack", "internal/secret", "storage/docs", "storage/search", "storage/vector"}},
 

@@ -183,7 +183,7 @@ func TestScansDecideAsOnTheWhole(t *testing.T) {
 		same("failure rate", guard.RecentFailureRate(t.Context(), "planner"), float64(failed)/float64(max(ended, 1)))
 		got, _ := guard.LastConformanceScore(t.Context(), "planner")
 		same("conformance score", got, score)
-		for _, node := range []string{"n1", "n9"} {
+		for _, node := range []string{"n1", "n2", "n9"} {
 			want := slices.ContainsFunc(emerging, func(e *soma.Entity) bool {
 				tagged := slices.Contains(e.Tags, "bottleneck") || e.Text("tags") == "bottleneck"
 				return tagged && (e.Name == node || e.Text("node_id") == node) && state(e) == soma.Pending
