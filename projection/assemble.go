@@ -54,7 +54,7 @@ func (p *Prefix) assembly(layers []Contribution) assembly {
 		frame: p.frame, log: &p.log, layers: layers, mark: p.markers, prev: p.epoch, begin: p.begin, cap: p.frame.Cap(), scratch: &p.scratch, spare: p.spare,
 	}
 	if a.prev == nil {
-		a.prev = &epoch{from: p.log.first, pin: -1}
+		a.prev = &epoch{from: p.log.first}
 	}
 	a.fresh = p.epoch == nil || p.epoch.shown != p.log.end()
 	a.epoch = *a.prev

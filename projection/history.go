@@ -132,9 +132,6 @@ func cutAt(l *log, from, last, budget int, fits func(i int) bool) int {
 	if u := l.userAtMost(half); u > from && 4*l.size(u, n) <= 3*budget && fits(u) {
 		return u
 	}
-	if half > from && fits(half) {
-		return half
-	}
 	return half + sort.Search(last-half, func(k int) bool { return fits(half + k) })
 }
 

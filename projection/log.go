@@ -14,7 +14,7 @@ type log struct {
 	tok   Tokenizer
 	first int // index of items[0]: how many items came before
 	items []Item
-	sums  []int // sums[k] is the size of items[:k]
+	sums  []int // sums[k] is the size of items[:k], and of all that was dropped
 	mate  []int // index of the item's other half, -1 if it has none (tool calls and results)
 	open  map[string]int
 	users []int // indexes of user messages; at most the newest of those before first
@@ -95,11 +95,7 @@ func (l *log) drop(to int, keepUser bool) {
 		l.older, l.olderSize = *l.at(u), l.size(u, u+1)
 		l.users = []int{u}
 	}
-	sums := make([]int, len(l.sums)-n)
-	for k := range sums {
-		sums[k] = l.sums[n+k] - l.sums[n]
-	}
-	l.first, l.items, l.sums, l.mate = to, slices.Clone(l.items[n:]), sums, slices.Clone(l.mate[n:])
+	l.first, l.items, l.sums, l.mate = to, slices.Clone(l.items[n:]), slices.Clone(l.sums[n:]), slices.Clone(l.mate[n:])
 	maps.DeleteFunc(l.open, func(_ string, call int) bool { return call < to })
 }
 

@@ -11,7 +11,7 @@ import (
 func (a *assembly) open(ctx context.Context, reason string) (*View, error) {
 	prev := a.epoch
 	a.epoch = epoch{
-		number: prev.number + 1, turns: prev.turns, frame: a.frame.digest, pin: -1,
+		number: prev.number + 1, turns: prev.turns, frame: a.frame.digest,
 		from: prev.from, summary: prev.summary, misses: prev.misses,
 	}
 	a.opened = reason
@@ -79,9 +79,7 @@ func (a *assembly) mustShow() (must, error) {
 			results = append(results, i)
 		}
 	}
-	if over := m.total() - a.cap; over > 0 {
-		a.shorten(&m, results)
-	}
+	a.shorten(&m, results)
 	if m.total() > a.cap {
 		return m, &BudgetError{Cap: a.cap, System: m.head, User: m.user, Exchange: m.exchange, Required: m.required, Tail: m.tail}
 	}
@@ -89,7 +87,7 @@ func (a *assembly) mustShow() (must, error) {
 }
 
 // shorten cuts the texts of tool results, each in proportion, until everything
-// that must be shown fits; if necessary, to nothing.
+// that must be shown fits, if it does not; if necessary, to nothing.
 func (a *assembly) shorten(m *must, results []int) {
 	l, all := a.log, 0
 	for _, i := range results {
