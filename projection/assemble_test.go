@@ -56,7 +56,7 @@ func (l *lineage) reframe() {
 
 // restored returns a prefix that stands in for another in a process to come.
 func restored(f *projection.Frame, p *projection.Prefix) (*projection.Prefix, error) {
-	var items []projection.Item
+	items := make([]projection.Item, 1) // numbers need not begin at 0
 	state := p.AppendState(nil, func(it *projection.Item, _ int) int {
 		items = append(items, *it)
 		return len(items) - 1

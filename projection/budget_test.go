@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,6 +51,9 @@ func TestAllocateExactlyOrNot(t *testing.T) {
 	var short *projection.AllocationError
 	if !errors.As(err, &short) || *short != (projection.AllocationError{Index: 2, Want: 50, Left: 40}) || !errors.Is(err, projection.ErrBudget) {
 		t.Errorf("got %v", err)
+	}
+	if want := "allocate budgets: prompt over budget: layer 3 is to get exactly 50 tokens, and 40 are left"; err.Error() != want {
+		t.Errorf("error %q, want %q", err, want)
 	}
 }
 
@@ -124,6 +128,10 @@ func TestPolicyValidate(t *testing.T) {
 		{projection.Policy{}, ""},
 		{projection.Policy{Budget: 8000, Reserve: -1}, ""},
 		{projection.Policy{Budget: -1}, "policy: budget -1 is negative"},
+		{projection.Policy{Budget: 4001}, ""},
+		{projection.Policy{Budget: 4000}, "policy: budget 4000 leaves nothing beside the reserve of 4000"},
+		{projection.Policy{Budget: 1<<40 - 1}, ""},
+		{projection.Policy{Budget: 1 << 40}, "policy: budget 1099511627776 is not below 1099511627776"},
 		{projection.Policy{Budget: 3000}, "policy: budget 3000 leaves nothing beside the reserve of 4000"},
 		{projection.Policy{Overflow: "forget"}, `policy: overflow "forget" is none of truncate, sliding_window, summarize`},
 		{projection.Policy{Overflow: projection.SlidingWindow}, "policy: sliding_window needs a window of at least one item, not 0"},
@@ -142,9 +150,82 @@ func TestPolicyValidate(t *testing.T) {
 }
 
 func TestEstimate(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "a": 1, "abcd": 1, "abcde": 2, "日本語文": 1, "🙂🙂": 1, "🙂🙂🙂": 2, "\xff\xff\xff\xff\xff": 2} {
+	for text, want := range map[string]int{"": 0, "a": 1, "abcd": 1, "abcde": 2, "日本語文": 1, "🙂🙂": 1, "🙂🙂🙂": 2, "\xff\xff\xff\xff\xff": 2,
+		"\uffff\uffff\uffff\uffff": 1, "\U00010000\U00010000\U00010000": 2, "12345678日本": 3, "1234567é": 2} {
 		if got := (projection.Estimate{}).Count(text); got != want {
 			t.Errorf("Count(%q) = %d, want %d", text, got, want)
 		}
 	}
 }
+
+// TestEstimateParts: an image is 1,024 tokens, and so is a file by URL; a file's own
+// bytes are four a token.
+func TestEstimateParts(t *testing.T) {
+	for _, c := range []struct {
+		part projection.Part
+		want int
+	}{
+		{projection.Part{Type: projection.ImagePart}, 1024},
+		{projection.Part{Type: projection.ImagePart, Data: make([]byte, 40)}, 1024},
+		{projection.Part{Type: projection.FilePart, URL: "u", Data: make([]byte, 40)}, 1024},
+		{projection.Part{Type: projection.FilePart}, 0},
+		{projection.Part{Type: projection.FilePart, Data: make([]byte, 40)}, 10},
+		{projection.Part{Type: projection.FilePart, Data: make([]byte, 41)}, 11},
+	} {
+		if got := (projection.Estimate{}).CountPart(c.part); got != c.want {
+			t.Errorf("%s of %d bytes and URL %q: %d tokens, want %d", c.part.Type, len(c.part.Data), c.part.URL, got, c.want)
+		}
+	}
+}
+
+// TestCap: a view has what the budget leaves beside the reserve.
+func TestCap(t *testing.T) {
+	for _, c := range []struct{ budget, reserve, want int }{
+		{0, 0, 124_000},
+		{0, 8_000, 120_000},
+		{0, -1, 128_000},
+		{10_000, 0, 6_000},
+		{10_000, 1, 9_999},
+		{10_000, -1, 10_000},
+		{10_000, -500, 10_000},
+	} {
+		p := projection.Policy{Budget: c.budget, Reserve: c.reserve}
+		if got := p.Cap(); got != c.want {
+			t.Errorf("budget %d, reserve %d: cap %d, want %d", c.budget, c.reserve, got, c.want)
+		}
+	}
+}
+
+// TestFits: what stands around a text in a view is counted with it, and a text that is
+// far too long is not counted.
+func TestFits(t *testing.T) {
+	counted := 0
+	f, err := projection.NewFrame(&projection.FrameOptions{Tokenizer: counting{&counted}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := len("<notes>\nhello\n</notes>")
+	for limit, ok := range map[int]bool{size - 1: false, size: true, size + 1: true} {
+		if n, fits := f.Fits("notes", "hello", limit); n != size || fits != ok {
+			t.Errorf("within %d: %d tokens, %t", limit, n, fits)
+		}
+	}
+	counted = 0
+	if n, fits := f.Fits("notes", strings.Repeat("x", 1<<20), 1000); fits || n <= 1000 || n > 1<<20 || counted > 0 {
+		t.Errorf("a megabyte within 1,000: %d tokens, %t, counted %d", n, fits, counted)
+	}
+}
+
+// counting is a tokenizer of which a token is a byte, that counts its calls.
+type counting struct{ calls *int }
+
+func (c counting) Name() string { return "counting" }
+
+func (c counting) Count(text string) int {
+	*c.calls++
+	return len(text)
+}
+
+func (c counting) CountPart(projection.Part) int { return 0 }
+
+func (c counting) Overhead() int { return 0 }

@@ -217,7 +217,7 @@ func FuzzAssemble(f *testing.F) {
 			}
 			if p.next(3) > 0 {
 				before := prefix.Shown(layers)
-				if after := again.Shown(layers); !slices.EqualFunc(before, after, func(a, b projection.Item) bool { return a.Equal(&b) }) {
+				if after := again.Shown(layers); !slices.EqualFunc(before, after, equal) {
 					t.Fatalf("a restored prefix will show %d items, it was to be %d", len(after), len(before))
 				}
 			}
@@ -316,7 +316,75 @@ func checkView(t *testing.T, v *projection.View, tok projection.Tokenizer, prefi
 	if v.History.Tokens > v.History.Budget {
 		t.Fatalf("history has %d tokens, its budget is %d", v.History.Tokens, v.History.Budget)
 	}
+	checkBooks(t, v, tok, prefix)
 	return held
+}
+
+// checkBooks adds up the items of a view, and compares with what it says of itself.
+func checkBooks(t *testing.T, v *projection.View, tok projection.Tokenizer, prefix *projection.Prefix) {
+	t.Helper()
+	size := func(it *projection.Item) int { return projection.Size(tok, it) }
+	n, stable := 0, 0
+	history, older := projection.HistoryUse{From: v.History.From, Budget: v.Cap - v.Tokens, Unpaired: v.History.Unpaired, Cut: v.History.Cut}, 0
+	layers := map[string]*projection.LayerUse{}
+	for i := range v.Layers {
+		layers[v.Layers[i].Layer] = &projection.LayerUse{}
+	}
+	for i, s := range v.Segments {
+		if len(s.Items) == 0 || s.Band == projection.BandUpdates && len(s.Sizes) != len(s.Items) {
+			t.Fatalf("segment %d has %d items and %d sizes", i, len(s.Items), len(s.Sizes))
+		}
+		if s.From >= 0 && (s.Band != projection.BandHistory || !slices.EqualFunc(s.Items, prefix.Items(s.From, s.From+len(s.Items)), equal)) {
+			t.Fatalf("segment %d, of band %s, is not the conversation from %d on", i, s.Band, s.From)
+		}
+		for j := range s.Items {
+			it := &s.Items[j]
+			if n++; n <= v.Stable {
+				stable += size(it)
+			}
+			switch l := layers[it.Layer]; {
+			case l != nil:
+				l.Items++
+				l.Used += size(it)
+			case s.Band == projection.BandHistory:
+				history.Tokens += size(it)
+				history.Items += btoi(s.From >= 0)
+				older += btoi(s.From >= 0 && s.From < v.History.From)
+			}
+			if s.Sizes != nil && s.Sizes[j] != size(it) {
+				t.Fatalf("update %d has %d tokens, not %d", j, size(it), s.Sizes[j])
+			}
+		}
+	}
+	history.Budget += history.Tokens
+	history.Dropped = history.From - older
+	if short := strings.Contains(strings.Join(v.Notes, ""), "shortened by"); short { // a shortened result is none of the log's
+		history.Items = v.History.Items
+	}
+	for _, l := range v.Layers {
+		if got := layers[l.Layer]; l.Used+l.Carried != got.Used || l.Items != got.Items || l.Yielded != max(l.Allocated-l.Used, 0) {
+			t.Fatalf("layer has %d items with %d tokens in the view, it says %+v", got.Items, got.Used, l)
+		}
+	}
+	last := 0
+	for _, b := range v.Breakpoints {
+		if b <= last {
+			t.Fatalf("breakpoints %v do not ascend", v.Breakpoints)
+		}
+		last = b
+	}
+	if history != v.History || stable != v.StableTokens || last != v.Stable {
+		t.Fatalf("view has %+v and %d stable tokens; it says %+v, %d, of %d items, breakpoints %v", history, stable, v.History, v.StableTokens, v.Stable, v.Breakpoints)
+	}
+}
+
+func equal(a, b projection.Item) bool { return a.Equal(&b) }
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // newestExchange returns the ids of the calls that the model made last and that were

@@ -25,8 +25,8 @@ var ErrState = errors.New("projection: state does not fit")
 
 // AppendState appends the state of the prefix, without its log; before the
 // first view it appends nothing. ref returns a number for each item outside the
-// log to which the state refers; size is the item's, in tokens. Restoring the
-// state requires these items.
+// log to which the state refers; size is the item's, in tokens, and -1 for a
+// summary. Restoring the state requires these items.
 func (p *Prefix) AppendState(b []byte, ref func(it *Item, size int) int) []byte {
 	e := p.epoch
 	if e == nil {
