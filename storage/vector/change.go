@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	perEntry   = 20  // bytes beside a vector and its ID, at most
-	perSegment = 600 // bytes beside the entries of a segment, at most
-	marks      = 2   // ops that say that the index changed
+	perEntry   = 20  // most bytes in addition to a vector and its ID
+	perSegment = 600 // most bytes in addition to the entries of a segment
+	marks      = 2   // ops that record that the index changed
 )
 
-// mostChange is how many bytes of vectors, IDs and what is beside them a change may
+// mostChange is how many bytes of vectors, IDs and their overhead a change may
 // have: half of a batch.
 func mostChange(l storage.Limits) int { return l.Batch / 2 }
 
@@ -26,8 +26,8 @@ func errLarge(l storage.Limits) error {
 	return &storage.InvalidError{Rule: fmt.Sprintf("change of an index has over %d bytes of vectors and ids: make several", mostChange(l))}
 }
 
-// checkSize returns an error if points are too many for a change of a store with
-// limits, or one of them too large for a value.
+// checkSize returns an error if points are too many for a change, given the
+// limits of the store, or one is too large for a value.
 func (ix *Index) checkSize(l storage.Limits, points []Point) error {
 	size := 0
 	for i := range points {
@@ -46,11 +46,12 @@ func (ix *Index) checkSize(l storage.Limits, points []Point) error {
 func (ix *Index) sizeOf(p *Point) int { return 2*ix.dim + len(p.ID) + perEntry }
 
 // Upsert returns the operations that add points, with keys relative to the
-// index; a point whose ID the index has replaces that one, and of two of the
-// same ID the last counts. They are two or three, and some 70 where segments
-// are merged, which adds at most 3 MiB to the size of the vectors, of which
-// there may be 4 MiB with their IDs: 5,000 of 384 dimensions. Points that the
-// index has already are left out; where that are all, there are no operations.
+// index. A point replaces one with the same ID in the index, and of two points
+// with the same ID the last counts. There are two or three operations, or some
+// 70 if segments are merged, which adds at most 3 MiB to the size of the
+// vectors. The vectors and their IDs may have up to 4 MiB: 5,000 vectors of 384
+// dimensions. Points that the index already has are left out; if there are no
+// others, there are no operations.
 func (ix *Index) Upsert(ctx context.Context, r storage.Reader, points ...Point) ([]storage.Op, error) {
 	if err := ix.checkSize(r.Limits(), points); err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func (ix *Index) Upsert(ctx context.Context, r storage.Reader, points ...Point) 
 		}
 		list[i] = entry{id: p.ID, vector: kept, stamp: stamp{time: uint64(i), sum: sumOf(kept)}}
 	}
-	sortEntries(list) // of an ID the last point first
+	sortEntries(list) // the last point of an ID first
 	list = slices.CompactFunc(list, func(a, b entry) bool { return a.id == b.id })
 	return ix.change(ctx, r, func(p *picture) []entry {
 		return slices.DeleteFunc(list, func(e entry) bool {
@@ -76,10 +77,10 @@ func (ix *Index) Upsert(ctx context.Context, r storage.Reader, points ...Point) 
 	})
 }
 
-// Delete returns the operations that delete what has one of ids, as Upsert
-// does. IDs that the index has not are left out. A vector that is deleted is
-// not found from then on; its bytes stay in the store until their segment is
-// merged, or until [Index.Compact].
+// Delete returns the operations that delete the vectors with these ids, as
+// Upsert does. Unknown IDs are ignored. A deleted vector is no longer found;
+// its bytes stay in the store until their segment is merged, or until
+// [Index.Compact].
 func (ix *Index) Delete(ctx context.Context, r storage.Reader, ids ...string) ([]storage.Op, error) {
 	size := 0
 	for _, id := range ids {
@@ -101,8 +102,8 @@ func (ix *Index) Delete(ctx context.Context, r storage.Reader, ids ...string) ([
 	})
 }
 
-// change returns the operations that add entries to the index, newer than all
-// that it has.
+// change returns the operations that add entries to the index, newer than
+// everything it has.
 func (ix *Index) change(ctx context.Context, r storage.Reader, entries func(*picture) []entry) ([]storage.Op, error) {
 	if err := ix.set.View(ctx, r); err != nil {
 		return nil, err
@@ -130,9 +131,9 @@ func (ix *Index) segment(entries []entry) *segment {
 
 const (
 	target   = 1 << 20 // bytes of vectors that make a segment of the highest level
-	mostRows = 1024    // or so many vectors, if these are less
-	// grace is how long a deletion is kept at least, in seconds: longer than
-	// any writer takes from reading the index to applying its operations.
+	mostRows = 1024    // or this many vectors, if they are smaller
+	// grace is how long, in seconds, a deletion is kept at least: longer than any
+	// writer takes from reading the index to applying its operations.
 	grace = 24 * 60 * 60
 )
 
@@ -142,7 +143,7 @@ func (ix *Index) most() int { return min(target/(2*ix.dim), mostRows) }
 // fanIn returns how many vectors, or segments, of level 0 make one of level 1.
 func (ix *Index) fanIn() int { return int(math.Sqrt(float64(ix.most()))) }
 
-// full returns from which weight on the segments of a level are merged.
+// full returns the weight from which the segments of a level are merged.
 func (ix *Index) full(level int) int {
 	if level == 0 {
 		return ix.fanIn() * vectorWeight
@@ -150,7 +151,7 @@ func (ix *Index) full(level int) int {
 	return ix.most() * vectorWeight
 }
 
-// level returns where a segment of a weight belongs.
+// level returns the level of a segment of a given weight.
 func (ix *Index) level(weight int) int {
 	level := 0
 	for level < levels.Levels-1 && weight >= ix.full(level) {
@@ -159,8 +160,8 @@ func (ix *Index) level(weight int) int {
 	return level
 }
 
-// grow adds to ops those that add a segment, merge others where there are
-// enough, or else write one anew of which most is superseded.
+// grow adds to ops those that add a segment, and those that merge others if
+// there are enough, or else rewrite one that is mostly superseded.
 func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s *segment) ([]storage.Op, error) {
 	level := ix.level(s.weight())
 	before := time.Now().Unix() - grace
@@ -170,13 +171,13 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 		if len(keys)+1 < ix.fanIn() && weight+s.weight() < ix.full(level) {
 			break
 		}
-		keys = keys[:min(len(keys), 4*ix.fanIn())] // other writers may have made more
+		keys = keys[:min(len(keys), 4*ix.fanIn())] // other writers may have added more
 		if keys = ix.mergeable(r.Limits(), keys, len(ops), s); keys == nil {
 			break
 		}
 		parts, err := ix.segments(ctx, r, keys)
 		if errors.Is(err, storage.ErrNotFound) {
-			break // another writer merges them at this moment
+			break // another writer is merging them
 		}
 		if err != nil {
 			return nil, err
@@ -201,9 +202,9 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 	return ix.set.Mark(ops), nil
 }
 
-// mergeable returns those of keys that can be merged with s in a change that has some ops
-// already: for each there is one that removes it and one that stores as much anew. It
-// returns nil where there is no room to speak of.
+// mergeable returns those of keys that can be merged with s in a change that
+// has some ops already: each needs an op to remove it and one to store as much
+// again. It returns nil if there is not enough room.
 func (ix *Index) mergeable(l storage.Limits, keys []string, ops int, s *segment) []string {
 	perVector := 2*ix.dim + maxName/4 + perEntry
 	left := l.Batch/2 - s.weight()/vectorWeight*perVector
@@ -220,8 +221,8 @@ func (ix *Index) mergeable(l storage.Limits, keys []string, ops int, s *segment)
 	return keys[:n]
 }
 
-// put adds to ops the one that stores a segment, unless it is empty: several where the
-// store takes smaller values.
+// put adds to ops the op that stores a segment, unless it is empty; several if
+// the store accepts only smaller values.
 func (ix *Index) put(r storage.Reader, ops []storage.Op, s *segment, level int) []storage.Op {
 	if len(s.entries) == 0 {
 		return ops
@@ -233,7 +234,7 @@ func (ix *Index) put(r storage.Reader, ops []storage.Op, s *segment, level int) 
 	return append(ops, storage.Put(ix.set.Key(level, record), record))
 }
 
-// keys returns the segments of a level, sorted, and what they weigh.
+// keys returns the segments of a level, sorted, and their weight.
 func (ix *Index) keys(level int) (keys []string, weight int) {
 	keys = ix.set.Keys(level)
 	for _, key := range keys {
@@ -242,8 +243,8 @@ func (ix *Index) keys(level int) (keys []string, weight int) {
 	return keys, weight
 }
 
-// wasteful returns the segment of the highest level of which most is
-// superseded, if it is over half.
+// wasteful returns the segment of the highest level with the largest superseded
+// share, if that is over half.
 func (ix *Index) wasteful() string {
 	worst, most := "", 0
 	for key, l := range ix.set.Parts {
@@ -271,9 +272,9 @@ func (ix *Index) segments(ctx context.Context, r storage.Reader, keys []string) 
 	return list, nil
 }
 
-// merge returns the entries of segments as one: of each ID the newest, unless
-// the index has a newer one elsewhere. A deletion from earlier than before is
-// left out if no other segment has an entry of its ID.
+// merge returns the entries of segments as one segment: the newest of each ID,
+// unless the index has a newer one elsewhere. A deletion older than before is
+// left out if no other segment has an entry for its ID.
 func (ix *Index) merge(list []*segment, before int64) *segment {
 	var all []entry
 	for _, s := range list {

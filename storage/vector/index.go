@@ -10,12 +10,12 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Point is a vector and what it is of.
+// Point is a vector with an ID.
 type Point struct {
-	// ID is the caller's, at most 300 bytes: the ID of a document in another
-	// index, for example.
+	// ID is chosen by the caller, at most 300 bytes: the ID of a document in
+	// another index, for example.
 	ID string
-	// Vector is the caller's too, and is neither kept nor changed.
+	// Vector belongs to the caller, and is neither retained nor modified.
 	Vector []float32
 }
 
@@ -25,33 +25,32 @@ const (
 	maxName       = 300 // bytes of an ID or of the name of a model
 )
 
-// Index is a picture in memory of an index in a store. It may be used by
-// several goroutines at once, all with the same scope of a store, and by any
-// number of processes beside; searches run at once, and wait only while what
-// changed is read. Every method reads first what changed in the store, a record
-// where nothing did; the first one reads all segments. Then it keeps two bytes
-// and a bit a dimension and about 150 bytes for each vector.
+// Index is an in-memory view of an index in a store. It is safe for concurrent
+// use, always with the same scope of a store, and any number of processes may
+// use the same index; searches run concurrently, and wait only while changes
+// are read. Every method first reads what changed in the store, which is one
+// record if nothing did; the first call reads all segments. The view takes two
+// bytes and a bit per dimension and about 150 bytes for each vector.
 //
-// The methods that change an index return operations and do not make them: the
-// caller does, alone or with others in one batch, by [storage.Scoped.Apply] or as writes
-// of a layer. What they say is in the index when the batch is, all of it or
-// nothing. They have no preconditions, for none is needed: of changes to one ID
-// that two writers make without knowing of each other, one holds, the same for
-// all readers.
+// The methods that change an index return operations but do not apply them: the
+// caller does, alone or with others in one batch, by [storage.Scoped.Apply] or
+// as writes of a layer. The change takes effect with the batch, all of it or
+// nothing. It needs no preconditions: of concurrent changes to one ID by two
+// writers, one holds, the same for all readers.
 type Index struct {
 	model    string
 	dim      int
 	rotation *rotation
 
 	set     levels.Set[*part]
-	picture *picture  // under set
+	picture *picture  // guarded by set
 	scratch sync.Pool // of *scratch
 }
 
-// New returns an index of vectors that a model makes, of which nothing is read
-// yet. Vectors of different models have nothing to do with each other, even if
-// they have as many dimensions: the name should tell versions of a model apart
-// as well. It has at most 300 bytes; dim is from 1 to [MaxDimensions].
+// New returns an index of vectors made by a model; it reads nothing yet.
+// Vectors of different models are unrelated, even if they have the same number
+// of dimensions, so the name should distinguish versions of a model as well. It
+// has at most 300 bytes; dim is from 1 to [MaxDimensions].
 func New(model string, dim int) (*Index, error) {
 	if model == "" || len(model) > maxName || dim < 1 || dim > MaxDimensions {
 		return nil, &storage.InvalidError{Rule: "index of vectors needs a model of at most 300 bytes, and 1 to 16,384 dimensions"}
@@ -75,9 +74,9 @@ func (ix *Index) load(_ context.Context, _ storage.Reader, key string, value []b
 	return ix.picture.load(s), nil
 }
 
-// MismatchError says that an index holds vectors of another model, or of other
-// dimensions, than it is opened for. Make it anew from what the vectors are of,
-// see [Index.Rebuild], or open it as what it is.
+// MismatchError means that an index holds vectors of another model, or of other
+// dimensions, than it is opened for. Rebuild it from what the vectors stand
+// for, see [Index.Rebuild], or open it as what it is.
 type MismatchError struct {
 	Model, WantedModel           string // stored, and opened for
 	Dimensions, WantedDimensions int
@@ -88,7 +87,7 @@ func (e *MismatchError) Error() string {
 		e.Model, e.Dimensions, e.WantedModel, e.WantedDimensions)
 }
 
-// Len returns how many vectors the index has.
+// Len returns the number of vectors in the index.
 func (ix *Index) Len(ctx context.Context, r storage.Reader) (int, error) {
 	if err := ix.set.View(ctx, r); err != nil {
 		return 0, err
@@ -97,9 +96,8 @@ func (ix *Index) Len(ctx context.Context, r storage.Reader) (int, error) {
 	return ix.picture.len(), nil
 }
 
-// Missing returns those of ids that have no vector, in their order: what is
-// still to be embedded, for example after a time in which the model was out of
-// reach.
+// Missing returns those of ids that have no vector, in their order: what
+// remains to be embedded, for example because the model was unavailable.
 func (ix *Index) Missing(ctx context.Context, r storage.Reader, ids ...string) ([]string, error) {
 	if err := ix.set.View(ctx, r); err != nil {
 		return nil, err

@@ -5,6 +5,6 @@ package vector
 // inner returns the inner product of two vectors of equal length.
 func inner(a, b []int16) int32 { return plainInner(a, b) }
 
-// differences tells of eight interleaved codes in how many bits each differs
-// from code.
+// differences returns, for each of eight interleaved codes, the number of bits
+// in which it differs from code.
 func differences(d *[lanes]uint16, codes, code []uint64) { plainDifferences(d, codes, code) }

@@ -4,7 +4,8 @@ package vector
 
 import "simd/archsimd"
 
-// These are built with GOEXPERIMENT=simd, and give what the plain ones do.
+// These are built with GOEXPERIMENT=simd, and return the same as the plain
+// ones.
 var (
 	hasPairs  = archsimd.X86.AVX2()
 	hasCounts = archsimd.X86.AVX512() && archsimd.X86.AVX512VPOPCNTDQ()
@@ -33,8 +34,8 @@ func inner(a, b []int16) int32 {
 	return sum
 }
 
-// differences tells of eight interleaved codes in how many bits each differs
-// from code.
+// differences returns, for each of eight interleaved codes, the number of bits
+// in which it differs from code.
 func differences(d *[lanes]uint16, codes, code []uint64) {
 	if !hasCounts {
 		plainDifferences(d, codes, code)

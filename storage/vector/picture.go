@@ -5,42 +5,42 @@ import (
 	"slices"
 )
 
-// picture is the vectors of an index as searches want them: in rows without
-// gaps, beside what is known of each ID, deleted ones included as long as a
-// segment says so.
+// picture has the vectors of an index in the form that searches need: in
+// contiguous rows, along with what is known about each ID, including deleted
+// ones that are still in a segment.
 type picture struct {
 	dim    int
-	words  int // of a code
+	words  int // in a code
 	slots  []slot
-	free   []uint32 // slots that are of no ID
+	free   []uint32 // slots without an ID
 	byID   map[string]uint32
-	owners []uint32 // by row: its slot
+	owners []uint32 // the slot of each row
 	blocks []block
 	time   uint64 // the highest of all entries
 
-	average []int16 // what codes are relative to
-	coded   int     // rows when the average was taken
+	average []int16 // codes are relative to it
+	coded   int     // number of rows when the average was computed
 	changed int     // rows since
-	stale   bool    // an ID lost its newest entry and has older ones: read anew
+	stale   bool    // an ID lost its newest entry but has older ones: read everything again
 }
 
-// slot is what is known of an ID: its newest entry, and how many segments have
-// it or an older one.
+// slot is what is known about an ID: its newest entry, and how many segments
+// have an entry for it.
 type slot struct {
 	id     string
 	newest stamp
 	refs   int32
 	older  int32
 	row    int32 // -1: deleted
-	in     *part // the segment that was loaded last of those that have it
+	in     *part // of the segments that have it, the one loaded last
 }
 
-// part is a segment that is loaded.
+// part is a loaded segment.
 type part struct {
 	entries   []held
 	weight    int
 	vectors   int
-	dead      int // of vectors: superseded
+	dead      int // number of superseded vectors
 	deletions int
 }
 
@@ -51,12 +51,12 @@ type held struct {
 }
 
 // block is up to blockRows vectors. The codes of eight are interleaved, first
-// the first word of each, then the second: then eight are compared at once,
+// the first word of each, then the second, so that eight are compared at once,
 // whatever the number of words.
 type block struct {
 	vectors []int16
 	codes   []uint64
-	radii   []float32 // how far they are from the average; see search.rank
+	radii   []float32 // depends on the distance from the average; see search.rank
 }
 
 const (
@@ -70,7 +70,7 @@ func newPicture(dim int) *picture {
 
 func (p *picture) len() int { return len(p.owners) }
 
-// vector returns that of a row.
+// vector returns the vector of a row.
 func (p *picture) vector(row uint32) []int16 {
 	at := int(row%blockRows) * p.dim
 	return p.blocks[row/blockRows].vectors[at : at+p.dim : at+p.dim]
@@ -85,7 +85,7 @@ func (p *picture) find(id string) (uint32, bool) {
 	return uint32(p.slots[at].row), true
 }
 
-// load takes in a segment.
+// load adds a segment.
 func (p *picture) load(s *segment) *part {
 	l := &part{entries: make([]held, len(s.entries)), weight: s.weight()}
 	for i := range s.entries {
@@ -127,7 +127,7 @@ func (p *picture) load(s *segment) *part {
 	return l
 }
 
-// unload forgets a segment that is gone.
+// unload removes a segment that no longer exists.
 func (p *picture) unload(l *part) {
 	for _, h := range l.entries {
 		t := &p.slots[h.slot]
@@ -161,7 +161,7 @@ func (p *picture) slotOf(id string) uint32 {
 	return at
 }
 
-// set gives a slot a vector, or takes it away.
+// set gives a slot a vector, or removes it.
 func (p *picture) set(at uint32, vector []int16) {
 	t := &p.slots[at]
 	switch {
@@ -188,12 +188,12 @@ func (p *picture) set(at uint32, vector []int16) {
 	}
 }
 
-// grow makes room for the last row.
+// grow allocates memory for the last row.
 func (p *picture) grow() {
 	row := p.len() - 1
 	if row%blockRows == 0 {
 		var b block
-		if row > 0 { // the first grows as it must
+		if row > 0 { // the first grows as needed
 			b.vectors = make([]int16, 0, blockRows*p.dim)
 			b.codes = make([]uint64, 0, blockRows*p.words)
 			b.radii = make([]float32, 0, blockRows)
@@ -218,8 +218,8 @@ func (p *picture) write(row uint32, vector []int16) {
 	}
 }
 
-// settle takes the average anew and codes every row by it, when as many have
-// changed as there were the last time.
+// settle computes the average again and codes every row by it, once as many
+// rows have changed as there were the last time.
 func (p *picture) settle() {
 	if p.changed <= p.coded {
 		return

@@ -2,7 +2,7 @@ package vector
 
 import "math/bits"
 
-// plainInner is inner without instructions of one kind of processor.
+// plainInner is inner without special processor instructions.
 func plainInner(a, b []int16) int32 {
 	var s, t int32
 	b = b[:len(a)]

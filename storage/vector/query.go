@@ -10,43 +10,44 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Query says what is to be found.
+// Query says what to find.
 type Query struct {
-	// Vector is what is to be close, of the dimensions of the index.
+	// Vector is the target, with the dimensions of the index.
 	Vector []float32
-	// Limit is how many hits there are at most; 0 means 10.
+	// Limit is the maximum number of hits; 0 means 10.
 	Limit int
-	// MinScore is the least score of a hit; 0 means no bound.
+	// MinScore is the least score of a hit; 0 means no minimum.
 	MinScore float64
-	// Only are the IDs that may be found, for example those that another index
-	// found; nil means all. Of these the search is exact.
+	// Only lists the IDs that may be found, for example the hits of another index;
+	// nil means all. With it, the search is exact.
 	Only []string
-	// Filter tells which IDs may be found, for example which are not in a view
-	// yet; nil means all. It is called for some IDs, each at most once, and must
-	// not call the index.
+	// Filter reports whether an ID may be found, for example because it is not in
+	// a view yet; nil means all. It is called for some IDs, at most once each, and
+	// must not call the index.
 	Filter func(id string) bool
-	// Exact computes the cosine of every vector, which takes some fifteen times
-	// as long with a hundred thousand. Without it what is found may depend, as
-	// far as something is missed, on the order in which the index grew.
+	// Exact computes the cosine of every vector, which takes some fifteen times as
+	// long with a hundred thousand. Without it, some vectors may be missed, and
+	// which ones may depend on the order in which the index grew.
 	Exact bool
-	// Candidates is of how many vectors at least, that pass Filter, the cosine
-	// is computed. 0 means one in a hundred, but at least 1,000 and 20 for each
-	// hit, and (256/d)² as many where d, the number of dimensions, is below 256.
-	// Where there are not twice as many vectors, a search is exact.
+	// Candidates is the least number of vectors, among those that pass Filter, for
+	// which the cosine is computed. 0 means one in a hundred, but at least 1,000
+	// and 20 for each hit, multiplied by (256/d)² if the number of dimensions d is
+	// below 256. If the index has less than twice as many vectors, the search is
+	// exact.
 	//
-	// Of the ten closest among 100,000 that lie as embeddings do, of 64 to 384
-	// dimensions, and among 50,000 of 768, the default finds 99.3 % or more in each
-	// of four kinds of data. With 384 dimensions half as many candidates find
-	// 98.8 %, a tenth 86 % (TestRecall with STRATA_VECTORS=100000).
+	// Of the ten closest among 100,000 vectors distributed like embeddings, of 64
+	// to 384 dimensions, and among 50,000 of 768, the default finds 99.3 % or more
+	// in each of four kinds of data. With 384 dimensions half as many candidates
+	// find 98.8 %, a tenth 86 % (TestRecall with STRATA_VECTORS=100000).
 	Candidates int
 }
 
 const (
 	defaultLimit = 10
-	worthIt      = 2 // times as many vectors as candidates
+	worthIt      = 2 // ratio of vectors to candidates
 )
 
-// candidates returns how many are enough for a number of hits.
+// candidates returns how many suffice for a number of hits.
 func (p *picture) candidates(hits int) int {
 	n := max(1000, p.len()/100, 20*hits)
 	if bits := 256; p.dim < bits {
@@ -61,8 +62,8 @@ type Hit struct {
 	Score float64 // the cosine, from -1 to 1
 }
 
-// Search finds the vectors that are closest to that of q, the closest first and
-// of equals in the order of their IDs. It returns ctx's error if ctx ends.
+// Search finds the vectors closest to that of q, closest first and in the order
+// of their IDs among equals. It returns ctx's error if ctx ends.
 func (ix *Index) Search(ctx context.Context, r storage.Reader, q Query) ([]Hit, error) {
 	if q.Limit < 0 || q.Candidates < 0 {
 		return nil, &storage.InvalidError{Rule: "limit or number of candidates is negative"}
@@ -106,15 +107,15 @@ func (ix *Index) Search(ctx context.Context, r storage.Reader, q Query) ([]Hit, 
 	return hits, nil
 }
 
-// search is a search at work.
+// search is a search in progress.
 type search struct {
 	ctx     context.Context
 	picture *picture
 	query   []int16
 	filter  func(id string) bool
-	least   int32 // score that one of the best has
+	least   int32 // lowest score among the best
 	want    int
-	best    []found // and others, until cut
+	best    []found // the best, and others until cut
 }
 
 // found is a row and its inner product with the query.
@@ -128,8 +129,8 @@ func (s *search) id(row uint32) string { return s.picture.slots[s.picture.owners
 // admits asks the filter about a row.
 func (s *search) admits(row uint32) bool { return s.filter == nil || s.filter(s.id(row)) }
 
-// offer takes a row, if it may be one of the best and the filter, which is asked
-// if ask, admits it.
+// offer adds a row if it may be one of the best and the filter, which is called
+// only if ask is set, admits it.
 func (s *search) offer(row uint32, ask bool) {
 	score := inner(s.query, s.picture.vector(row))
 	if score < s.least || ask && !s.admits(row) {
@@ -140,7 +141,7 @@ func (s *search) offer(row uint32, ask bool) {
 	}
 }
 
-// cut leaves the best of those that were taken, in order.
+// cut keeps the best of the rows added, in order.
 func (s *search) cut() {
 	slices.SortFunc(s.best, func(a, b found) int {
 		if a.score != b.score {
@@ -154,7 +155,7 @@ func (s *search) cut() {
 	}
 }
 
-// these looks at some IDs.
+// these examines some IDs.
 func (s *search) these(ids []string) error {
 	var rows []uint32
 	for _, id := range ids {
@@ -169,7 +170,7 @@ func (s *search) these(ids []string) error {
 	return s.ctx.Err()
 }
 
-// all looks at every row.
+// all examines every row.
 func (s *search) all() error {
 	for row := range uint32(s.picture.len()) {
 		if row%blockRows == 0 && s.ctx.Err() != nil {
@@ -180,20 +181,20 @@ func (s *search) all() error {
 	return nil
 }
 
-// scratch is what a search works in.
+// scratch is the working memory of a search.
 type scratch struct {
-	ranks  []uint16 // by row: how far it is thought to be away
-	counts []int    // by rank: how many rows
+	ranks  []uint16 // by row: its estimated distance
+	counts []int    // by rank: number of rows
 }
 
-// closest looks at the rows that are thought to be closest: at so many that
-// there are enough candidates, and at all others of the same rank, so that the
-// order of rows says nothing.
+// closest examines the rows estimated to be closest: enough to have the
+// required candidates, and all others of the same rank, so that the order of
+// rows does not matter.
 func (s *search) closest(w *scratch, candidates int) error {
 	if err := s.rank(w); err != nil {
 		return err
 	}
-	near, passed, from := 0, 0, 0 // rows looked at, those that passed, their rank
+	near, passed, from := 0, 0, 0 // rows examined, rows that passed, their rank
 	for want := candidates; passed < candidates && near < s.picture.len(); want = near + max(near, candidates) {
 		to := from
 		for ; to < ranks && near < want; to++ {
@@ -213,15 +214,15 @@ func (s *search) closest(w *scratch, candidates int) error {
 	return nil
 }
 
-// With m for the average, vector x and query q of length 1, the inner product
-// x·q is (x−m)·(q−m) − |x−m|²/2 and what is the same for all x. The angle
-// between x−m and q−m is about π times the share of bits in which their codes
-// differ. A rank is what follows for x·q, the highest first, in steps of
-// 1/rankScale. What is computed of x is its radius,
+// With m for the average, and vector x and query q of length 1, the inner
+// product x·q is (x−m)·(q−m) − |x−m|²/2 plus what is the same for all x. The
+// angle between x−m and q−m is about π times the share of bits in which their
+// codes differ. A rank is the resulting estimate of x·q, the highest first, in
+// steps of 1/rankScale. What is computed of x is its radius,
 //
 //	ρ = |x−m| √(rankScale/2)
 //
-// so that with τ = |q−m| √(2·rankScale) cos(angle) the rank is a constant less
+// so that with τ = |q−m| √(2·rankScale) cos(angle) the rank is a constant minus
 // ρ(τ−ρ), which is from −6 to 2 times rankScale.
 const (
 	rankScale = 512
@@ -237,7 +238,7 @@ func (s *search) rank(w *scratch) error {
 		code[i] = p.word(s.query, i)
 	}
 	length := p.fromAverage(s.query) * math.Sqrt(2*rankScale)
-	cosines := make([]float32, p.dim+1) // τ by differing bits
+	cosines := make([]float32, p.dim+1) // τ by number of differing bits
 	for n := range cosines {
 		cosines[n] = float32(length * math.Cos(math.Pi*float64(n)/float64(p.dim)))
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Check reads a whole index and yields what is wrong with it: segments that
-// cannot be read, and those of another model or of other dimensions than the
-// first. An error means that it could not look. What a damaged segment held is
-// lost to the index; rebuild it.
+// Check reads a whole index and yields what is wrong with it: unreadable
+// segments, and segments of another model or of other dimensions than the
+// first. An error means that it could not look. The index has lost what a
+// damaged segment held; rebuild it.
 func Check(ctx context.Context, r storage.Reader) iter.Seq2[storage.Fault, error] {
 	return func(yield func(storage.Fault, error) bool) {
 		var first *segment
@@ -40,12 +40,11 @@ func Check(ctx context.Context, r storage.Reader) iter.Seq2[storage.Fault, error
 	}
 }
 
-// Rebuild empties an index, of whatever model and state it is, fills it from
-// source, and returns how many points that were: after a change of the model,
-// or after damage. It works in batches. Where source or the store fails, or ctx
-// ends, the index has the points until then and is in order: go on with Upsert
-// of those that are [Index.Missing]. Nobody else should write the index
-// meanwhile.
+// Rebuild empties an index, whatever its model and state, fills it from source,
+// and returns the number of points: after a change of the model, or after
+// damage. It works in batches. If source or the store fails, or ctx ends, the
+// index has the points so far and is sound: continue with Upsert of those that
+// are [Index.Missing]. Nobody else may write the index meanwhile.
 func (ix *Index) Rebuild(ctx context.Context, s storage.Scoped, source iter.Seq2[Point, error]) (int, error) {
 	if err := levels.Clear(ctx, s); err != nil {
 		return 0, fmt.Errorf("rebuild vectors: %w", err)
@@ -83,12 +82,12 @@ func (ix *Index) Rebuild(ctx context.Context, s storage.Scoped, source iter.Seq2
 	return n, flush()
 }
 
-// Compact writes anew the segments of an index that hold what is deleted or
-// superseded, so that it is gone from the store, and merges small ones. It
-// works in batches, each of which leaves the index as it was to all readers.
-// Nobody else should write the index meanwhile.
+// Compact rewrites the segments of an index that hold deleted or superseded
+// vectors, so that these disappear from the store, and merges small segments.
+// It works in batches, each of which leaves the index unchanged to all readers.
+// Nobody else may write the index meanwhile.
 func (ix *Index) Compact(ctx context.Context, s storage.Scoped) error {
-	// When no vectors are left that are deleted, deletions can go too.
+	// Once no deleted vectors are left, deletions can be dropped too.
 	for range 2 {
 		groups, err := ix.groups(ctx, s)
 		if err != nil {
@@ -104,7 +103,7 @@ func (ix *Index) Compact(ctx context.Context, s storage.Scoped) error {
 }
 
 // groups returns the segments that have something to drop or are small, in
-// groups that make one segment.
+// groups that become one segment each.
 func (ix *Index) groups(ctx context.Context, r storage.Reader) ([][]string, error) {
 	if err := ix.set.View(ctx, r); err != nil {
 		return nil, err

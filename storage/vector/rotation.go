@@ -7,15 +7,16 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// A rotation turns vectors so that each coordinate says as much as any other,
-// whatever model they are of, and keeps all angles. It is a part of the format.
+// A rotation turns vectors so that each coordinate carries as much information
+// as any other, whatever model they come from, and preserves all angles. It is
+// part of the format.
 //
 // Each of its rounds changes the signs of some coordinates, and then applies
 // the Hadamard transform of order p, the greatest power of two that fits, to
 // the first p coordinates and to the last p (Ailon and Chazelle, "The Fast
-// Johnson–Lindenstrauss Transform", 2009, on numbers of dimensions that are no
+// Johnson–Lindenstrauss Transform", 2009, on numbers of dimensions that are not
 // powers of two). The signs are the bits of SplitMix64 (Steele, Lea and Flood,
-// 2014) from seed 0, a number for 64 coordinates, negative where a bit is 1.
+// 2014) from seed 0, one number for 64 coordinates, negative where a bit is 1.
 type rotation struct {
 	signs [rounds][]float64
 }
@@ -55,8 +56,8 @@ func (r *rotation) apply(v []float64) {
 	}
 }
 
-// hadamard is the orthonormal Walsh-Hadamard transform of a power of two of
-// coordinates.
+// hadamard is the orthonormal Walsh-Hadamard transform of a power-of-two number
+// of coordinates.
 func hadamard(v []float64) {
 	for h := 1; h < len(v); h *= 2 {
 		for i := 0; i < len(v); i += 2 * h {
@@ -73,12 +74,12 @@ func hadamard(v []float64) {
 	}
 }
 
-// one is what 1 is as a kept coordinate. The length of a kept vector is about
-// the same, so that by the inequality of Cauchy and Schwarz the inner product
-// of two, and of any of their coordinates, fits in 32 bits.
+// one represents 1 as a kept coordinate. The length of a kept vector is about
+// the same, so by the Cauchy–Schwarz inequality the inner product of two, and
+// of any of their coordinates, fits in 32 bits.
 const one = math.MaxInt16
 
-// keep returns a vector as it is kept.
+// keep returns a vector in its kept form.
 func (r *rotation) keep(values []float32, dim int) ([]int16, error) {
 	if len(values) != dim {
 		return nil, &storage.InvalidError{Rule: "vector has another number of dimensions than its index"}

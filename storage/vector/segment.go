@@ -20,7 +20,7 @@ type segment struct {
 	entries []entry
 }
 
-// entry is a word on an ID. Of several the newest holds.
+// entry is a statement about an ID. The newest one holds.
 type entry struct {
 	id string
 	stamp
@@ -28,9 +28,9 @@ type entry struct {
 	deleted int64   // of a deletion: when, in seconds since 1970
 }
 
-// stamp tells the entries of an ID apart and orders them: one made in the
-// knowledge of another has a higher time. Of two made at once a deletion is
-// taken to be the newer, or else the one with the higher sum.
+// stamp identifies and orders the entries of an ID: one made in the knowledge
+// of another has a higher time. Of two concurrent ones, a deletion counts as
+// the newer, or else the one with the higher sum.
 type stamp struct {
 	time uint64 // Lamport's
 	sum  uint32 // of the vector; gone for a deletion
@@ -72,8 +72,8 @@ const segmentFormat = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encode returns the record of a segment. Numbers are uvarints unless it is
-// said otherwise, texts a number of bytes and the bytes.
+// encode returns the record of a segment. Numbers are uvarints unless stated
+// otherwise; a text is the number of its bytes and the bytes.
 //
 //	format      a byte
 //	model       text
@@ -122,7 +122,7 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// decodeSegment reads a record. IDs are in order, and vectors have the
+// decodeSegment decodes a record. IDs are in order, and vectors have the
 // dimensions of the segment.
 func decodeSegment(value []byte) (*segment, error) {
 	n := len(value) - 4
@@ -185,7 +185,7 @@ func decodeSegment(value []byte) (*segment, error) {
 
 var errDamaged = errors.New("record is damaged")
 
-// reader takes a record apart. After the first error all it gives is zero.
+// reader decodes a record. After the first error it returns only zeros.
 type reader struct {
 	data   []byte
 	failed bool
@@ -203,7 +203,7 @@ func (r *reader) uvarint() uint64 {
 	return x
 }
 
-// count reads a number of things of which each takes a byte at least.
+// count reads the number of things that take at least one byte each.
 func (r *reader) count() int {
 	n := r.uvarint()
 	if n > uint64(len(r.data)) {
@@ -213,7 +213,7 @@ func (r *reader) count() int {
 	return int(n)
 }
 
-// take returns n bytes of the record, or nil.
+// take returns the next n bytes of the record, or nil.
 func (r *reader) take(n int) []byte {
 	if n > len(r.data) {
 		r.fail()
