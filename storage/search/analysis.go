@@ -16,17 +16,18 @@ import (
 	"github.com/kljensen/snowball/swedish"
 )
 
-// The stemmers are github.com/kljensen/snowball: of the two libraries in use
-// it is the one that is kept up (2024; blevesearch/snowballstem stands still
-// since 2020), each language is a small package, and it is written by hand
-// rather than translated from Snowball. Of English, most words are stemmed here.
+// The stemmers are github.com/kljensen/snowball: of the two libraries in use it
+// is the maintained one (2024; blevesearch/snowballstem has not changed since
+// 2020), each language is a small package, and it is written by hand rather
+// than translated from Snowball. Most English words are stemmed in this
+// package.
 
 // analysis turns text into terms. It is safe for concurrent use.
 type analysis struct {
 	language string
 	stem     func(word string, stopWordsToo bool) string
-	stop     func(word string) bool // says nothing wherever it stands
-	ask      func(word string) bool // says nothing in a question
+	stop     func(word string) bool // carries no meaning anywhere
+	ask      func(word string) bool // carries no meaning in a question
 	base     map[string]string      // irregular forms
 
 	mu    sync.Mutex
@@ -63,7 +64,7 @@ func analysisOf(language string) (*analysis, error) {
 	return a, nil
 }
 
-// term returns what a word is indexed as, and keeps it in mind.
+// term returns the term under which a word is indexed, and caches it.
 func (a *analysis) term(word string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -79,7 +80,7 @@ func (a *analysis) term(word string) string {
 	return s
 }
 
-// rareTerm is term for a word that will hardly be met again.
+// rareTerm is term, uncached, for a word that is unlikely to come again.
 func (a *analysis) rareTerm(word string) string {
 	if b, ok := a.base[word]; ok {
 		word = b
@@ -93,20 +94,20 @@ func (a *analysis) rareTerm(word string) string {
 // word is a word of a text.
 type word struct {
 	text    string // in lower case
-	capital bool   // as it stands it begins with a capital
+	capital bool   // whether it begins with a capital in the text
 }
 
-// maxWord bounds a word, in bytes. A longer one is cut in pieces.
+// maxWord bounds a word, in bytes. A longer one is cut into pieces.
 const maxWord = 60
 
 // words yields the words of a text: runs of letters, marks and digits. An
-// apostrophe ends a word, and what of a short form follows it ("Anna's",
-// "they'll") is no word. Where no spaces are written between words each pair of
-// neighbours is a word, and a letter without neighbour is one.
+// apostrophe ends a word, and the rest of a contraction ("Anna's", "they'll")
+// is dropped. In scripts without spaces between words, each pair of adjacent
+// letters is a word, and so is a letter without a neighbour.
 func words(text string) iter.Seq[word] {
 	return func(yield func(word) bool) {
 		start, end := -1, 0 // of a run
-		dense := false      // the run is of a script without spaces
+		dense := false      // whether the run is in a script without spaces
 		var joint rune      // the apostrophe or hyphen right before the run
 		var before string   // the word before the joint
 		emit := func() bool {

@@ -12,15 +12,16 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// A block is a record with a part of a sealed segment: entries that are sorted by a
-// text, or numbered. Of each text only what differs from the one before is written,
-// but for every 16th entry, which is written whole, so that a search begins there.
+// A block is a record with part of a sealed segment: entries that are sorted by
+// a text, or numbered. Only what differs from the previous text is written,
+// except for every 16th entry, which is written whole, so that a search can
+// begin there.
 //
-//	entries  the text, and what belongs to it
-//	starts   where the entries that are whole begin, 4 bytes each, little-endian
-//	count    how many of these there are, 4 bytes
+//	entries  the text, and its data
+//	starts   where the whole entries begin, 4 bytes each, little-endian
+//	count    the number of these, 4 bytes
 //
-// Blocks are not packed: they are read for queries.
+// Blocks are not compressed, because queries read them.
 const wholeEach = 16
 
 // blockWriter makes a block.
@@ -42,7 +43,7 @@ func (w *blockWriter) begin(text string) {
 	w.before = text
 }
 
-// finish returns the block, and makes room for the next.
+// finish returns the block, and begins the next.
 func (w *blockWriter) finish() []byte {
 	b := w.data
 	for _, at := range w.starts {
@@ -58,7 +59,7 @@ type cursor struct {
 	data   []byte // entries
 	starts []byte
 	at     int
-	text   []byte // of the entry at hand
+	text   []byte // of the current entry
 	bad    bool
 }
 
@@ -74,16 +75,16 @@ func openBlock(block []byte) cursor {
 	return cursor{data: block[:starts], starts: block[starts:n]}
 }
 
-// wholes is how many entries are written whole.
+// wholes returns the number of whole entries.
 func (c *cursor) wholes() int { return len(c.starts) / 4 }
 
-// seek goes to an entry that is written whole.
+// seek moves to a whole entry.
 func (c *cursor) seek(i int) {
 	c.at = int(binary.LittleEndian.Uint32(c.starts[4*i:]))
 	c.bad = c.bad || c.at > len(c.data)
 }
 
-// next reads the text of the entry at hand. False says that there is none.
+// next reads the text of the current entry. It returns false if there is none.
 func (c *cursor) next() bool {
 	if c.bad || c.at >= len(c.data) {
 		return false
@@ -120,7 +121,7 @@ func (c *cursor) take(n int) []byte {
 	return c.data[c.at-n : c.at]
 }
 
-// list reads what belongs to a term: how many documents have it, and their
+// list reads the data of a term: how many documents have it, and their
 // postings.
 func (c *cursor) list() (n int, postings []byte) {
 	n = int(c.uvarint())
@@ -149,13 +150,13 @@ func (c *cursor) term(term string) (n int, postings []byte) {
 	return 0, nil
 }
 
-// whole returns the text of the entry at hand, which is written whole.
+// whole returns the text of the current entry, which must be a whole one.
 func (c *cursor) whole() []byte {
 	c.bad = c.bad || c.uvarint() != 0
 	return c.take(int(c.uvarint()))
 }
 
-// sum reads what belongs to an ID.
+// sum reads the data of an ID.
 func (c *cursor) sum() uint32 {
 	if b := c.take(4); b != nil {
 		return binary.LittleEndian.Uint32(b)
@@ -163,13 +164,13 @@ func (c *cursor) sum() uint32 {
 	return 0
 }
 
-// reading reads blocks for a call. After the first error, which it keeps, it gives
-// nothing.
+// reading reads blocks for a call. After the first error, which it keeps, it
+// returns nothing.
 type reading struct {
 	ctx   context.Context
 	r     storage.Reader
 	cache *cache
-	text  []byte // room for that of an entry
+	text  []byte // buffer for that of an entry
 	err   error
 }
 
@@ -213,8 +214,8 @@ func readBlock(ctx context.Context, r storage.Reader, s *sealed, i int) ([]byte,
 	return data, nil
 }
 
-// cache holds the blocks that were wanted lately, up to a number of bytes. Each of
-// them can be used by several goroutines without it.
+// cache holds the recently used blocks, up to a number of bytes. Several
+// goroutines can use each of them without the cache.
 type cache struct {
 	mu     sync.Mutex
 	ring   []*block
@@ -224,18 +225,18 @@ type cache struct {
 }
 
 type block struct {
-	slot *atomic.Pointer[block] // where it is held
+	slot *atomic.Pointer[block] // where it is referenced
 	data []byte
-	used atomic.Bool // since the hand passed
+	used atomic.Bool // since the clock hand passed
 }
 
-// cacheBytes is what the blocks may take that an index holds.
+// cacheBytes is the maximum size of the blocks that an index holds.
 var cacheBytes = 6 << 20
 
-// keep holds a block, in the place of others that were not used since they were
-// looked at last. Where queries want more than there is room for, one after the
-// other, what comes next would always be what went last: so only some of what is
-// missed comes in.
+// keep holds a block, replacing others that were not used since they were
+// examined last. If queries cycle through more blocks than fit, each block
+// would be evicted just before it is needed, so only some of the missed blocks
+// are held.
 func (c *cache) keep(slot *atomic.Pointer[block], data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

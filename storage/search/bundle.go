@@ -12,18 +12,18 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// A bundle is the documents of one record: those whose IDs are alike up to the
+// A bundle is the documents of one record: those whose IDs are equal up to the
 // last hyphen, in an index with [Options.Bundle]. Its key is that of a document
-// with what is alike for an ID, and its record
+// with the common part as its ID, and its record is
 //
 //	format     a byte
 //	documents  how many; each: the rest of its ID, and its record, see Doc.encode
 //
-// where numbers are uvarints and what has a length follows it.
+// where numbers are uvarints, and texts and records follow their lengths.
 const bundleFormat = 2
 
-// bundleOf returns what the IDs of a bundle are alike in, and false if the
-// document of an ID is in none.
+// bundleOf returns the common part of the IDs of a bundle, and false if a
+// document with this ID is in none.
 func bundleOf(id string) (name string, ok bool) {
 	at := strings.LastIndexByte(id, '-')
 	return id[:max(at, 0)], at > 0
@@ -38,7 +38,7 @@ func encodeBundle(name string, docs []Doc) []byte {
 	return b
 }
 
-// decodeRecord reads what is stored under the key of an ID: a document or a
+// decodeRecord decodes what is stored under the key of an ID: a document or a
 // bundle.
 func decodeRecord(id string, stored []byte) ([]Doc, error) {
 	value, err := pack.Unpack(stored)
@@ -65,9 +65,8 @@ func decodeRecord(id string, stored []byte) ([]Doc, error) {
 	return docs, r.err
 }
 
-// ReadRecord returns the documents that are stored under a key, relative to the
-// index, or an error that is [storage.ErrNotFound]: what [Doc.Record] says of
-// them.
+// ReadRecord returns the documents stored under a key relative to the index,
+// which is their [Doc.Record], or an error that is [storage.ErrNotFound].
 func ReadRecord(ctx context.Context, r storage.Reader, key string) ([]Doc, error) {
 	return readRecord(ctx, r, key, nil)
 }
@@ -88,10 +87,10 @@ func readRecord(ctx context.Context, r storage.Reader, key string, u *unpacked) 
 	return docs, err
 }
 
-// shelf reads documents, those of a bundle at once.
+// shelf reads documents, all of a bundle at once.
 type shelf struct {
 	r       storage.Reader
-	bundled bool             // look for a bundle first
+	bundled bool             // whether to look for a bundle first
 	bundles map[string][]Doc // by name; nil: there is none
 	recent  *unpacked
 }
@@ -140,7 +139,7 @@ func notFound(id string) error {
 	return fmt.Errorf("read document: %w", &storage.KeyError{Op: "get", Key: DocKey(id), Err: storage.ErrNotFound})
 }
 
-// all reads those documents that are there.
+// all reads the documents that exist.
 func (s *shelf) all(ctx context.Context, ids []string) ([]Doc, error) {
 	var docs []Doc
 	for _, id := range ids {
@@ -156,8 +155,8 @@ func (s *shelf) all(ctx context.Context, ids []string) ([]Doc, error) {
 	return docs, nil
 }
 
-// texts returns the operations that take documents out and put others in, of
-// which the index has none, beside its segments.
+// texts returns the operations that remove documents and add others, which must
+// not be in the index, except those on its segments.
 func (ix *Index) texts(ctx context.Context, r storage.Reader, gone []string, fresh []Doc) ([]storage.Op, error) {
 	var ops []storage.Op
 	bundles := make(map[string]*rebundling)
@@ -201,12 +200,12 @@ func (ix *Index) texts(ctx context.Context, r storage.Reader, gone []string, fre
 			delete(b.gone, d.ID)
 			return out
 		})
-		for id := range b.gone { // what was added before there were bundles
+		for id := range b.gone { // those added before there were bundles
 			ops = append(ops, storage.Remove(DocKey(id)))
 		}
 		docs := append(slices.Clip(kept), b.docs...)
 		record := pack.Pack(new([]byte), encodeBundle(name, docs))
-		if len(record) > most { // what comes stands beside the bundle
+		if len(record) > most { // new documents are stored separately from the bundle
 			for i := range b.docs {
 				ops = append(ops, single(&b.docs[i]))
 			}
@@ -227,8 +226,8 @@ func single(d *Doc) storage.Op {
 	return storage.Put(DocKey(d.ID), pack.Pack(new([]byte), d.encode()))
 }
 
-// rebundling is what becomes of a bundle.
+// rebundling is a change of a bundle.
 type rebundling struct {
 	gone map[string]bool // ids
-	docs []Doc           // that come
+	docs []Doc           // to add
 }

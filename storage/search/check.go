@@ -12,10 +12,10 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Check reads a whole index and yields what is wrong with it: segments that
-// cannot be read, blocks of none, documents that no segment has or that differ from what it
-// says, and entries of segments without a document. An error means that it
-// could not look.
+// Check reads a whole index and yields what is wrong with it: unreadable
+// segments, blocks of no segment, documents that are in no segment or differ
+// from what the segment says, and entries of segments without a document. An
+// error means that it could not look.
 func Check(ctx context.Context, r storage.Reader) iter.Seq2[storage.Fault, error] {
 	return func(yield func(storage.Fault, error) bool) {
 		const rebuild = "run strata index rebuild"
@@ -90,11 +90,10 @@ func Check(ctx context.Context, r storage.Reader) iter.Seq2[storage.Fault, error
 	}
 }
 
-// Rebuild makes the segments of an index anew from its documents, in the
-// language of opts, and returns how many documents that were. Those that cannot
-// be read are left out. It works in batches: when it is interrupted, some
-// documents are not found until it is run again. Nobody else should write the
-// index meanwhile.
+// Rebuild rebuilds the segments of an index from its documents, in the language
+// of opts, and returns the number of documents. Unreadable ones are left out.
+// It works in batches: if it is interrupted, some documents are not found until
+// it runs again. Nobody else may write the index meanwhile.
 func Rebuild(ctx context.Context, s storage.Scoped, opts *Options) (int, error) {
 	ix, err := New(opts)
 	if err != nil {
@@ -136,7 +135,7 @@ func Rebuild(ctx context.Context, s storage.Scoped, opts *Options) (int, error) 
 	return n, flush()
 }
 
-// clearBlocks removes the blocks of segments that are gone.
+// clearBlocks removes the blocks of segments that no longer exist.
 func clearBlocks(ctx context.Context, s storage.Scoped) error {
 	var gone []storage.Op
 	for key, err := range s.List(ctx, blockPrefix) {
@@ -153,14 +152,15 @@ func clearBlocks(ctx context.Context, s storage.Scoped) error {
 	return nil
 }
 
-// enter adds documents to the segments alone, in as many batches as the store wants.
+// enter adds documents only to the segments, in as many batches as the store
+// requires.
 func (ix *Index) enter(ctx context.Context, s storage.Scoped, docs []Doc) error {
 	ops, err := ix.add(ctx, s, docs)
 	if err != nil {
 		return err
 	}
 	err = s.Apply(ctx, ops...)
-	if n := len(docs) / 2; n > 0 && errors.Is(err, storage.ErrInvalid) { // it is too much at once
+	if n := len(docs) / 2; n > 0 && errors.Is(err, storage.ErrInvalid) { // too much at once
 		if err = ix.enter(ctx, s, docs[:n]); err == nil {
 			err = ix.enter(ctx, s, docs[n:])
 		}
@@ -168,7 +168,7 @@ func (ix *Index) enter(ctx context.Context, s storage.Scoped, docs []Doc) error 
 	return err
 }
 
-// add returns the operations that add documents to the segments alone.
+// add returns the operations that add documents only to the segments.
 func (ix *Index) add(ctx context.Context, r storage.Reader, docs []Doc) ([]storage.Op, error) {
 	if err := ix.set.View(ctx, r); err != nil || len(docs) == 0 {
 		return nil, err

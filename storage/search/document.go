@@ -15,24 +15,24 @@ import (
 
 // Doc is what is found: a turn of a conversation, a note, a passage of a file.
 type Doc struct {
-	// ID names the document and what it says: another text has another ID. It
-	// has at most 300 bytes when escaped as a segment of a key.
+	// ID identifies the document and its text: a different text must have a
+	// different ID. It has at most 300 bytes when escaped as a segment of a key.
 	ID string
-	// Session is the conversation, file or other whole that the document is a
-	// part of. Documents of one session are neighbours in the order of their
-	// times, and of their IDs where times are equal. Without a session a
-	// document stands alone.
+	// Session is the conversation, file or other whole to which the document
+	// belongs. The documents of a session are neighbours in the order of their
+	// times, and of their IDs if times are equal. A document without a session has
+	// no neighbours.
 	Session string
 	Speaker string // who says it
 	Type    string // the caller's, for filters
 	Layer   string // the caller's, for filters
 	Scope   string // the caller's, for filters
-	Source  string // where it is from, for the caller: an item's id, a file with lines
+	Source  string // where it comes from, for the caller: an item's id, a file with lines
 	Time    time.Time
-	Text    string // what is found, and shown
+	Text    string // what is searched and shown
 
-	// Record is the key that the document was read from, relative to the index. It
-	// is not to be set.
+	// Record is the key from which the document was read, relative to the index.
+	// Callers do not set it.
 	Record string
 }
 
@@ -50,8 +50,9 @@ const (
 // index; see [Options.Bundle].
 func DocKey(id string) string { return docPrefix + storage.EscapeSegment(id) }
 
-// DocID returns the ID of the document that a key, relative to the index, is
-// of, or what the IDs of its documents begin with, and false if it is of none.
+// DocID returns the ID of the document to which a key, relative to the index,
+// belongs, or the common part of the IDs of its documents, and false if it
+// belongs to none.
 func DocID(key string) (id string, ok bool) {
 	segment, ok := strings.CutPrefix(key, docPrefix)
 	if !ok {
@@ -62,16 +63,16 @@ func DocID(key string) (id string, ok bool) {
 }
 
 // IsSegment reports whether a key, relative to the index, is that of a segment.
-// Where documents are deleted beside other writers, a batch that removes one
-// should have for a precondition that it is there: or a merge that was made
-// before brings back the postings.
+// If documents are deleted while others write, a batch that removes a segment
+// should have its existence as a precondition: otherwise a merge prepared
+// earlier brings back the postings.
 func IsSegment(key string) bool { return levels.IsSegment(key) }
 
 func (d *Doc) labels() [labelCount]*string {
 	return [labelCount]*string{&d.Session, &d.Speaker, &d.Type, &d.Layer, &d.Scope, &d.Source}
 }
 
-// validate says what is wrong with a document that is to be added.
+// validate returns an error if a document cannot be added.
 func (d *Doc) validate() error {
 	switch {
 	case d.ID == "":
@@ -90,8 +91,9 @@ func (d *Doc) validate() error {
 }
 
 // encode returns the record of a document: the format in a byte, the time in
-// nanoseconds as a varint (the least for none), then session, speaker, type,
-// layer, scope, source and text, each as a uvarint of its length and its bytes.
+// nanoseconds as a varint (the lowest value for none), then session, speaker,
+// type, layer, scope, source and text, each as a uvarint of its length and its
+// bytes.
 func (d *Doc) encode() []byte {
 	n := int64(noTime)
 	if !d.Time.IsZero() {
@@ -130,7 +132,7 @@ func (r *reader) doc(d *Doc) error {
 	return r.err
 }
 
-// sum is what tells a document from another of the same ID.
+// sum distinguishes a document from another with the same ID.
 func sum(record []byte) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write(record)
@@ -143,7 +145,7 @@ func appendText(b []byte, text string) []byte {
 
 var errShort = errors.New("record is damaged")
 
-// reader takes a record apart. After the first error all it gives is zero.
+// reader decodes a record. After the first error it returns only zeros.
 type reader struct {
 	data string
 	err  error
@@ -182,7 +184,7 @@ func (r *reader) varint() int64 {
 	return int64(u>>1) ^ -int64(u&1)
 }
 
-// count reads a number of things of which each takes a byte at least.
+// count reads the number of things that take at least one byte each.
 func (r *reader) count() int {
 	n := r.uvarint()
 	if n > uint64(len(r.data)) {

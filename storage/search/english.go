@@ -2,7 +2,7 @@ package search
 
 import "strings"
 
-// stopWords are the English words that say nothing about what a text is about.
+// stopWords are the English words that say nothing about the subject of a text.
 // They are not indexed.
 var stopWords = set(`a about after again all also am an and any are as at be because been before being but by
 	can could did do does doing don down each even few for from further get gets getting got go going gonna goes had has have having
@@ -13,7 +13,7 @@ var stopWords = set(`a about after again all also am an and any are as at be bec
 	will with would wow yes yeah you your yours yourself hasn haven didn doesn wasn weren won wouldn couldn shouldn aren ain m t d`)
 
 // questionWords are the words that say what kind of answer a question wants,
-// and nothing about where it stands. A query goes without them.
+// but nothing about where it is. They are dropped from queries.
 var questionWords = set(`ask asked tell told happen happened happens many much kind kinds type types sort
 	does might may likely considered consider ever currently usually often
 	long ago recently specific particular describe mention mentioned
@@ -27,8 +27,9 @@ func set(text string) map[string]bool {
 	return s
 }
 
-// irregular maps the forms of English verbs and nouns that no stemmer brings
-// together to their base: a question says "did she buy", the answer "I bought".
+// irregular maps irregular forms of English verbs and nouns, which stemmers do
+// not unify, to their base: a question says "did she buy", the answer "I
+// bought".
 var irregular = func() map[string]string {
 	m := make(map[string]string)
 	for line := range strings.FieldsSeq(`

@@ -15,34 +15,36 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Options are what an index is made with. The zero value is the default.
+// Options configures an index. The zero value means the defaults.
 type Options struct {
 	// Language is that of stemming and stop words: "english" (the default),
 	// "french", "hungarian", "norwegian", "russian", "spanish", "swedish", or
-	// "none" for neither. Scripts without spaces, and Korean, are indexed by
-	// pairs of neighbours in every language.
+	// "none" for neither. Scripts without spaces, and Korean, are indexed by pairs
+	// of adjacent letters in every language.
 	Language string
-	// Ranking says what relevance is made of.
+	// Ranking says how relevance is computed.
 	Ranking Ranking
-	// Bundle keeps the texts of documents whose IDs are alike up to the last
-	// hyphen in one record: passages of one whole, which take a third less than
-	// apart. Of such documents one writer at a time may add or delete any. Who
-	// deletes from an index opens it as those do who add to it; any reader finds
-	// what is in bundles, and what was added before there were any.
+	// Bundle keeps in one record the texts of documents whose IDs are equal up to
+	// the last hyphen, such as the passages of a whole, which saves a third of the
+	// space. Only one writer at a time may add or delete documents of the same
+	// bundle. Whoever deletes from an index must open it with the same setting as
+	// those who add to it; any reader finds what is in bundles, and what was added
+	// before there were any.
 	Bundle bool
 }
 
-// Index is a picture in memory of an index in a store. It may be used by
-// several goroutines at once, all with the same scope of a store, and by any
-// number of processes beside. Every method reads first what changed in the
-// store, a record where nothing did. The first one reads the small segments, a few
-// thousand documents that it keeps with all their postings, and of each other document
-// some 15 bytes, of which it keeps 30 or so; at most 6 MB of other postings and of IDs are
-// kept as they are wanted, and read again when they are wanted again.
+// Index is an in-memory view of an index in a store. It is safe for concurrent
+// use, always with the same scope of a store, and any number of processes may
+// use the same index. Every method first reads what changed in the store, which
+// is one record if nothing did. The first call reads the small segments, a few
+// thousand documents that it keeps with all their postings, and some 15 bytes
+// about each other document, which take 30 or so in memory. At most 6 MB of
+// other postings and of IDs are cached when they are needed, and read again if
+// necessary.
 //
-// The methods that change an index return operations and do not make them: the
-// caller does, alone or with others in one batch, by [storage.Scoped.Apply] or as writes
-// of a layer. What they say is in the index when the batch is.
+// The methods that change an index return operations but do not apply them: the
+// caller does, alone or with others in one batch, by [storage.Scoped.Apply] or
+// as writes of a layer. The change takes effect with the batch.
 type Index struct {
 	analysis *analysis
 	ranking  Ranking
@@ -57,13 +59,14 @@ type Index struct {
 	made     atomic.Pointer[made] // by Append: what is in the store next, most likely
 }
 
-// made is a segment and the key that it is stored under, which has a digest of it.
+// made is a segment and the key under which it is stored, which contains its
+// digest.
 type made struct {
 	key string
 	of  *segment
 }
 
-// MismatchError says that an index was made with another language than it is
+// MismatchError means that an index was made with another language than it is
 // opened with. Rebuild it, or open it as what it is.
 type MismatchError struct {
 	Stored, Wanted string // languages
@@ -73,8 +76,8 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("read index: it is of language %q, not %q: open it as such or rebuild it", e.Stored, e.Wanted)
 }
 
-// New returns an index, of which nothing is read yet. nil opts are the
-// defaults. An unknown language is an error.
+// New returns an index; it reads nothing yet. nil opts mean the defaults. An
+// unknown language is an error.
 func New(opts *Options) (*Index, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -123,7 +126,8 @@ func (ix *Index) load(ctx context.Context, r storage.Reader, key string, value [
 	return ix.include(ctx, r, h, s)
 }
 
-// include adds a segment to the picture, a sealed one if there is a header.
+// include adds a segment to the picture; it is a sealed one if there is a
+// header.
 func (ix *Index) include(ctx context.Context, r storage.Reader, h *header, s *segment) (*part, error) {
 	p := ix.picture
 	if p.stale = p.stale || p.made && h != nil; p.stale {
@@ -136,7 +140,7 @@ func (ix *Index) include(ctx context.Context, r storage.Reader, h *header, s *se
 	} else {
 		added = p.load(l, s)
 	}
-	if errors.Is(l.err, storage.ErrNotFound) && p.made { // a sealed segment has gone meanwhile
+	if errors.Is(l.err, storage.ErrNotFound) && p.made { // a sealed segment was removed meanwhile
 		p.stale, l.err = true, nil
 	}
 	p.made = p.made || l.err != nil
@@ -147,13 +151,13 @@ func (ix *Index) reading(ctx context.Context, r storage.Reader) *reading {
 	return &reading{ctx: ctx, r: r, cache: &ix.cache, text: make([]byte, 0, 2*maxWord+8)}
 }
 
-// fanIn is how many segments of a level are merged into one of the next; of the last,
-// how many small ones into one of the same.
+// fanIn is how many segments of a level are merged into one of the next; for
+// the last level, how many small ones into one of the same level.
 var fanIn = [levels.Levels]int{64, 16, 16}
 
 const sealedLevel = levels.Levels - 1
 
-// Len returns how many documents the index has.
+// Len returns the number of documents in the index.
 func (ix *Index) Len(ctx context.Context, r storage.Reader) (int, error) {
 	if err := ix.set.View(ctx, r); err != nil {
 		return 0, err
@@ -163,18 +167,17 @@ func (ix *Index) Len(ctx context.Context, r storage.Reader) (int, error) {
 }
 
 // Append returns the operations that add documents, with keys relative to the
-// index: one for each document or bundle, four or five more, and now and then up to
-// 400 more. A document that the index has is left out. At most 400 documents fit in a
-// batch.
+// index: one for each document or bundle, four or five more, and occasionally
+// up to 400 more. Documents already in the index are left out. At most 400
+// documents fit in a batch.
 //
-// Two appends that are made before the first of them is in the store both hold,
-// whatever their order.
+// Concurrent appends all take effect, in any order.
 func (ix *Index) Append(ctx context.Context, r storage.Reader, docs ...Doc) ([]storage.Op, error) {
 	return ix.Replace(ctx, r, nil, docs...)
 }
 
-// fresh returns those of docs that the index has not. None may be among those that
-// go.
+// fresh returns those of docs that are not in the index. None may be among
+// those to be removed.
 func (ix *Index) fresh(l *reading, docs []Doc, gone map[string]bool) (fresh []Doc, err error) {
 	ids := make([]string, len(docs))
 	for i := range docs {
@@ -210,8 +213,8 @@ func (ix *Index) fresh(l *reading, docs []Doc, gone map[string]bool) (fresh []Do
 	return fresh, nil
 }
 
-// grow adds to ops those that add a segment, and merge others where there are
-// many.
+// grow adds to ops those that add a segment, and those that merge others if
+// there are many.
 func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s *segment) ([]storage.Op, error) {
 	for level, most := range fanIn {
 		if s.level() > level {
@@ -231,12 +234,12 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 		}
 		parts, err := readSegments(ctx, r, keys, min(limit, room.bytes()))
 		if errors.Is(err, storage.ErrNotFound) {
-			break // another writer merges them at this moment
+			break // another writer is merging them
 		}
 		if err != nil {
 			return nil, err
 		}
-		if len(parts) < 2 { // no room to speak of
+		if len(parts) < 2 { // not enough room
 			break
 		}
 		for _, key := range keys[:len(parts)] {
@@ -250,8 +253,8 @@ func (ix *Index) grow(ctx context.Context, r storage.Reader, ops []storage.Op, s
 	return ix.set.Mark(ix.put(r, ops, s)), nil
 }
 
-// put adds to ops the one that stores a segment, unless it is empty: several where the
-// store takes smaller values.
+// put adds to ops the op that stores a segment, unless it is empty; several if
+// the store accepts only smaller values.
 func (ix *Index) put(r storage.Reader, ops []storage.Op, s *segment) []storage.Op {
 	if len(s.docs) == 0 {
 		return ops
@@ -284,7 +287,7 @@ func (ix *Index) putSealed(ops []storage.Op, s *segment) []storage.Op {
 	return append(ops, storage.Put(key, pack.Pack(new([]byte), record)))
 }
 
-// removing returns how many operations take a segment out.
+// removing returns the number of operations that remove a segment.
 func (ix *Index) removing(key string) int {
 	if s := ix.set.Parts[key].sealed; s != nil {
 		return len(s.sums) + 1
@@ -292,7 +295,7 @@ func (ix *Index) removing(key string) int {
 	return 1
 }
 
-// remove adds to ops those that take a segment out.
+// remove adds to ops those that remove a segment.
 func (ix *Index) remove(ops []storage.Op, key string) []storage.Op {
 	if s := ix.set.Parts[key].sealed; s != nil {
 		for i := range s.sums {
@@ -302,15 +305,15 @@ func (ix *Index) remove(ops []storage.Op, key string) []storage.Op {
 	return append(ops, storage.Remove(key))
 }
 
-// Delete returns the operations that take documents out, text and postings, in
-// one batch: the segments that hold them are written anew, each at most 1,024
-// appends. IDs that the index has not are left out.
+// Delete returns the operations that remove documents, text and postings, in
+// one batch: it rewrites the segments that hold them, each at most 1,024
+// appends. Unknown IDs are ignored.
 func (ix *Index) Delete(ctx context.Context, r storage.Reader, ids ...string) ([]storage.Op, error) {
 	return ix.Replace(ctx, r, ids)
 }
 
-// Replace returns the operations that take documents out, as Delete does, and
-// add others, as Append does, in one batch. No ID may be in both.
+// Replace returns the operations that remove documents, as Delete does, and add
+// others, as Append does, in one batch. No ID may be in both.
 func (ix *Index) Replace(ctx context.Context, r storage.Reader, gone []string, docs ...Doc) (ops []storage.Op, err error) {
 	err = ix.view(ctx, r, func(l *reading) error {
 		ops, err = ix.replace(l, gone, docs)
@@ -319,8 +322,8 @@ func (ix *Index) Replace(ctx context.Context, r storage.Reader, gone []string, d
 	return ops, err
 }
 
-// view brings the picture up to date and lets look see it, again where another writer
-// has merged meanwhile what is read for it.
+// view brings the picture up to date and calls look with it, again if another
+// writer has merged meanwhile what it reads.
 func (ix *Index) view(ctx context.Context, r storage.Reader, look func(l *reading) error) error {
 	var err error
 	for range 8 {
@@ -365,8 +368,8 @@ func (ix *Index) replace(l *reading, ids []string, docs []Doc) ([]storage.Op, er
 		return ix.grow(ctx, r, ops, newSegment(ix.analysis, fresh))
 	}
 	drop := func(id string) bool { return gone[id] }
-	// The smallest segments that are touched become one with what is new; all of
-	// them do where there are many.
+	// The smallest segments affected are merged with the new one; if there are
+	// many, all of them are.
 	many := len(ix.set.Keys(0)) >= fanIn[0]-1
 	var small []*segment
 	var rest []string
@@ -425,8 +428,8 @@ func (ix *Index) IDs(ctx context.Context, r storage.Reader) ([]string, error) {
 	return list, err
 }
 
-// maxMerged is how many bytes of segments become one: half of what a batch
-// holds, beside what else is in it.
+// maxMerged is how many bytes of segments are merged into one: half of a batch,
+// which leaves room for the rest.
 const maxMerged = storage.MaxBatchBytes / 2
 
 // readSegments reads segments of at most limit bytes together, or the first.

@@ -2,8 +2,8 @@ package search
 
 import "cmp"
 
-// previous returns the neighbour before a document in its session, or -1. It is the
-// one with the number before unless there is a flag that says otherwise.
+// previous returns the neighbour before a document in its session, or -1. It is
+// the one with the previous number unless a flag says otherwise.
 func (p *picture) previous(n uint32) int32 {
 	if p.flags[n]&flagFirst == 0 {
 		return int32(n) - 1
@@ -25,7 +25,7 @@ func (p *picture) next(n uint32) int32 {
 	return -1
 }
 
-// join makes two documents neighbours, of which one may be missing.
+// join makes two documents neighbours; one may be missing.
 func (p *picture) join(a, b int32) {
 	if a >= 0 {
 		p.flags[a] &^= flagLast
@@ -49,8 +49,7 @@ func (p *picture) join(a, b int32) {
 	}
 }
 
-// link gives documents of one session, from first to last in its order, their
-// places in it.
+// link sets the neighbours of the documents of a session, given in its order.
 func (p *picture) link(l *reading, first, last uint32) {
 	if p.names.text[p.sessions[first]] == "" {
 		return

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// Packed is what of a search goes into a prompt.
+// Packed is the part of a search result that goes into a prompt.
 type Packed struct {
 	Text   string
 	Tokens int      // of Text, as counted
 	IDs    []string // of the documents in it, in their order there
 }
 
-// Pack writes hits, best first, as long as they fit in a budget of tokens; what
-// does not fit is skipped. A hit that answers a question, or asks one, comes
-// with the other half of the exchange where both fit, and after all hits the
-// other neighbours of the three best follow as long as there is room.
+// Pack formats hits, best first, as long as they fit in a budget of tokens,
+// skipping those that do not. A hit that answers or asks a question comes with
+// the other half of the exchange if both fit. If there is room after all hits,
+// the other neighbours of the three best are added.
 //
-// Documents of one session stand together in order, under a line with its time;
-// sessions stand in the order of their best hit. A line of a document begins
+// Documents of a session are together, in order, under a line with its time;
+// sessions are in the order of their best hit. The line of a document begins
 // with its speaker. count returns the tokens of a text; nil counts one for four
-// bytes. A text is counted line by line, which for the tokenizers in use is at
-// most a token a line more than the whole.
+// bytes. Text is counted line by line, which with the tokenizers in use gives
+// at most one token per line more than counting the whole.
 func Pack(hits []Hit, budget int, count func(text string) int) Packed {
 	if count == nil {
 		count = func(text string) int { return (len(text) + 3) / 4 }
@@ -48,8 +48,8 @@ func Pack(hits []Hit, budget int, count func(text string) int) Packed {
 	return p.write()
 }
 
-// readable is how many hits come with neighbours that are no part of an
-// exchange: what makes them readable is not worth its tokens in all.
+// readable is how many hits come with neighbours that are not part of an
+// exchange: for more, readability is not worth the tokens.
 const readable = 3
 
 type packer struct {
@@ -69,7 +69,7 @@ type packedDoc struct {
 	line string
 }
 
-// add takes documents of one session, all or none.
+// add adds documents of one session, all or none.
 func (p *packer) add(docs ...Doc) bool {
 	list := make([]packedDoc, 0, len(docs))
 	cost := 0

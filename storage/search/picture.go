@@ -6,47 +6,48 @@ import (
 	"time"
 )
 
-// picture is what is held of an index, as queries want it: documents are
-// numbers in the order in which they came, and what is known of them stands in
-// slices by number. A document that is gone keeps its number until the picture
-// is made anew.
+// picture is what is held of an index, in the form that queries need: documents
+// are numbered in the order in which they came, and what is known about them is
+// in slices by number. A removed document keeps its number until the picture is
+// rebuilt.
 //
-// Of the segments of levels 0 and 1, of which there are few, it has everything. Of
-// those of level 2 it has 25 bytes a document, and the rest is read for queries.
+// It has everything about the segments of levels 0 and 1, of which there are
+// few. It has 25 bytes per document of those of level 2, and queries read the
+// rest.
 type picture struct {
-	refs     []uint16 // in how many segments; 0: gone
+	refs     []uint16 // number of segments that have it; 0: removed
 	sessions []uint32 // number of the name
-	kinds    []uint32 // number of the other labels
+	kinds    []uint32 // number of its other labels
 	times    []int64  // milliseconds since 1970
 	lengths  []uint8  // in terms, 255 at most
 	flags    []uint8
-	before   map[uint32]int32 // the neighbour before, where that is not the number before; see previous
+	before   map[uint32]int32 // the neighbour before, unless it is the previous number; see previous
 	after    map[uint32]int32
 
-	names    names                     // what labels refer to
+	names    names                     // texts of labels
 	kind     [][entryLabels - 1]uint32 // labels by number, without the session
 	kindOf   map[[entryLabels - 1]uint32]uint32
-	session  []session           // by the number of their name
+	session  []session           // by the number of the name
 	speakers map[uint32][]string // the words of their names, by the number of the name
 
-	young    map[uint32]docName // of documents in no sealed segment
+	young    map[uint32]docName // documents in no sealed segment
 	byID     map[string]uint32  // the same
 	terms    map[string]uint32
 	postings [][]uint32 // by term: number<<8 | count, ascending; of young documents
 
 	sealed []*sealed          // by base
-	kept   map[string]*sealed // by key: those of the picture before
-	twins  bool               // a document is in a sealed segment and elsewhere
-	made   bool               // what is loaded is a change
-	stale  bool               // has to be made anew
+	kept   map[string]*sealed // by key: those of the previous picture
+	twins  bool               // whether a document is in a sealed segment and elsewhere
+	made   bool               // whether what is being loaded is a change
+	stale  bool               // whether it must be rebuilt
 
 	live   int
-	whole  int   // sessions that have documents
-	length int64 // of those that live, in terms
-	gone   int   // young documents that are gone
+	whole  int   // number of sessions that have documents
+	length int64 // of existing documents, in terms
+	gone   int   // number of removed young documents
 }
 
-// docName is what tells a document from others.
+// docName identifies a document.
 type docName struct {
 	id  string
 	sum uint32
@@ -59,7 +60,7 @@ type session struct {
 	length int // in terms
 }
 
-const maxDocs = 1 << 24 // that fit beside a count in a posting
+const maxDocs = 1 << 24 // that fit in a posting together with a count
 
 // names gives texts numbers.
 type names struct {
@@ -77,8 +78,8 @@ func (n *names) number(text string) uint32 {
 	return i
 }
 
-// newPicture returns an empty picture, which takes from another the blocks that are
-// held, if there is one.
+// newPicture returns an empty picture, which takes over the cached blocks of an
+// older one, if there is one.
 func newPicture(old *picture) *picture {
 	p := &picture{
 		names:    names{of: make(map[string]uint32)},
@@ -91,7 +92,7 @@ func newPicture(old *picture) *picture {
 		after:    make(map[uint32]int32),
 	}
 	if old != nil {
-		const fresh = 1 << 13 // until the next is made, about
+		const fresh = 1 << 13 // about as many as come before the next rebuild
 		p.grow(old.live + fresh)
 		p.kept = make(map[string]*sealed)
 		for _, s := range old.sealed {
@@ -101,14 +102,14 @@ func newPicture(old *picture) *picture {
 	return p
 }
 
-// part is what a segment gave a picture.
+// part is what a segment contributed to a picture.
 type part struct {
-	numbers []uint32 // of documents of one that is not sealed
+	numbers []uint32 // of its documents, if it is not sealed
 	sealed  *sealed
 }
 
-// small reports whether a sealed segment is merged with others of its level. One of
-// an older program, which is not sealed, is so as well.
+// small reports whether a segment is small enough to be merged with others of
+// its level. So is one of an older program, which is not sealed.
 func (s *part) small() bool { return s.sealed == nil || s.sealed.bytes < sealBytes }
 
 // has reports whether a segment has one of some documents.
@@ -139,7 +140,7 @@ func (p *picture) load(l *reading, s *segment) *part {
 			}
 		}
 		if ok && !same {
-			p.remove(n) // an older document of that name
+			p.remove(n) // an older document with that ID
 		}
 		if !same {
 			n = p.add(l, e)
@@ -180,7 +181,7 @@ func (p *picture) add(l *reading, e *entry) uint32 {
 	return n
 }
 
-// row gives a document a number, and notes what is known of it.
+// row gives a document a number, and stores what is known about it.
 func (p *picture) row(labels [entryLabels]uint32, at int64, length int, flags uint8) uint32 {
 	n := uint32(len(p.refs))
 	if who := labels[labelSpeaker]; p.speakers[who] == nil {
@@ -215,10 +216,11 @@ func (p *picture) label(label int, n uint32) uint32 {
 	return p.kind[p.kinds[n]][label-1]
 }
 
-// seal adds the documents of a sealed segment. One that comes later has documents
-// that were in others, which are going, and few remain: the picture is made anew.
+// seal adds the documents of a sealed segment. One that comes later has
+// documents of other segments, which are being removed, so that little remains:
+// the picture is rebuilt.
 func (p *picture) seal(l *reading, h *header) *part {
-	sealed := h.sealed // and not the rest of the record with it
+	sealed := h.sealed // without the rest of the record
 	s := &sealed
 	s.base = uint32(len(p.refs))
 	if kept := p.kept[s.key]; kept != nil {
@@ -259,7 +261,7 @@ func (p *picture) seal(l *reading, h *header) *part {
 	return &part{sealed: s}
 }
 
-// grow makes room for so many documents.
+// grow allocates memory for n documents.
 func (p *picture) grow(n int) {
 	p.refs = slices.Grow(p.refs, n)
 	p.sessions = slices.Grow(p.sessions, n)
@@ -269,7 +271,7 @@ func (p *picture) grow(n int) {
 	p.flags = slices.Grow(p.flags, n)
 }
 
-// release gives back the references of a segment to documents.
+// release drops the references of a segment to documents.
 func (p *picture) release(s *part) {
 	if p.stale = p.stale || p.twins || s.sealed != nil; p.stale {
 		return
@@ -285,8 +287,8 @@ func (p *picture) release(s *part) {
 	}
 }
 
-// remove takes a document out. Its postings stay until the picture is made
-// anew, and count in the frequencies of its terms.
+// remove removes a document. Its postings stay until the picture is rebuilt,
+// and count in the frequencies of its terms.
 func (p *picture) remove(n uint32) {
 	p.refs[n] = 0
 	if name, ok := p.young[n]; ok {
@@ -311,8 +313,8 @@ func (p *picture) remove(n uint32) {
 	}
 }
 
-// ready ends a change, and reports whether the picture may stay. So much of it may
-// be gone that it should be made anew.
+// ready ends a change, and reports whether the picture may stay, or should be
+// rebuilt because so much was removed.
 func (p *picture) ready() bool {
 	p.kept, p.made = nil, true
 	return !p.stale && p.gone <= 256+len(p.young)/2
@@ -321,7 +323,7 @@ func (p *picture) ready() bool {
 // dated calls f with each run of documents of one day.
 func (p *picture) dated(f func(first, end int, d date)) {
 	const day = 24 * 60 * 60 * 1000
-	first, from, d := 0, int64(math.MinInt64), date(0) // of the run: from is when its day begins, if it has one
+	first, from, d := 0, int64(math.MinInt64), date(0) // of the run; from is the beginning of its day, if it has one
 	timed := false
 	for n, at := range p.times {
 		is := p.flags[n]&flagTimed != 0
@@ -344,7 +346,7 @@ func (p *picture) dated(f func(first, end int, d date)) {
 	}
 }
 
-// list is the postings of a term.
+// list has the postings of a term.
 type list struct {
 	n     int
 	young []uint32 // number<<8 | count

@@ -6,9 +6,9 @@ import (
 	"sort"
 )
 
-// dropTwins takes out those documents of a sealed segment, the newest one, that the
-// picture has: their segments have been merged into it and go now, or two writers
-// have merged at once.
+// dropTwins removes the documents of the newest sealed segment that the picture
+// already has: their segments were merged into it and are about to be removed,
+// or two writers merged concurrently.
 func (p *picture) dropTwins(l *reading, s *sealed) {
 	drop := func(i int) {
 		p.refs[s.base+uint32(i)] = 0
@@ -51,10 +51,10 @@ func (p *picture) dropTwins(l *reading, s *sealed) {
 	}
 }
 
-// mask tells of nearly all hashes that are not among some that they are not.
+// mask is a set of hashes that recognizes nearly all hashes not in it.
 type mask struct {
 	bits  []uint64
-	shift int // of 64 bits to those of a place
+	shift int // from 64 bits to those of a position
 }
 
 const maskProbes = 4
@@ -67,7 +67,8 @@ func newMask(n int) mask {
 	return mask{make([]uint64, size/64), 64 - bits.TrailingZeros(uint(size))}
 }
 
-// probe returns the place of a hash in a mask, and what has the next one.
+// probe returns the position of a hash in a mask, and the hash for the next
+// position.
 func (m mask) probe(h uint64) (at, next uint64) {
 	h *= 0x9e3779b97f4a7c15
 	return h >> m.shift, h
@@ -99,7 +100,7 @@ type placed struct {
 	sum    uint32
 }
 
-// inSealed returns the places of documents in sealed segments, gone or not.
+// inSealed returns the places of documents in sealed segments, removed or not.
 func (p *picture) inSealed(l *reading, docs []entry) map[string][]placed {
 	if len(p.sealed) == 0 {
 		return nil
@@ -147,7 +148,7 @@ func (p *picture) places(l *reading, ids []string) map[string][]placed {
 	return found
 }
 
-// find returns the numbers and sums of those documents that there are.
+// find returns the numbers and sums of the documents that exist.
 func (p *picture) find(l *reading, ids []string) map[string]placed {
 	found := make(map[string]placed)
 	for id, list := range p.places(l, ids) {
@@ -184,7 +185,7 @@ func (p *picture) touched(l *reading, ids []string) map[uint32]bool {
 	return numbers
 }
 
-// ids returns those of all documents.
+// ids returns the IDs of all documents.
 func (p *picture) ids(l *reading) []string {
 	list := make([]string, 0, p.live)
 	for id := range p.byID {
@@ -203,7 +204,7 @@ func (p *picture) ids(l *reading) []string {
 	return list
 }
 
-// id returns that of a document.
+// id returns the ID of a document.
 func (p *picture) id(l *reading, n uint32) string {
 	if s := p.sealedOf(n); s != nil {
 		id, _ := s.name(l, int(n-s.base))
@@ -212,7 +213,7 @@ func (p *picture) id(l *reading, n uint32) string {
 	return p.young[n].id
 }
 
-// sealedOf returns the sealed segment that a document is of, if any.
+// sealedOf returns the sealed segment of a document, if any.
 func (p *picture) sealedOf(n uint32) *sealed {
 	i := sort.Search(len(p.sealed), func(i int) bool { return p.sealed[i].base > n })
 	if i == 0 || n-p.sealed[i-1].base >= uint32(len(p.sealed[i-1].hashes)) {

@@ -15,38 +15,39 @@ import (
 type Query struct {
 	Text   string
 	Filter Filter
-	// Limit is how many documents are wanted; 0 means 10.
+	// Limit is the maximum number of documents; 0 means 10.
 	Limit int
-	// Around is how many neighbours before a document, and how many after it,
-	// come with it; 0 means 1, negative none.
+	// Around is how many neighbours before and after a document come with it; 0
+	// means 1, negative none.
 	Around int
-	// Floor replaces that of [Ranking]; negative none.
+	// Floor replaces that of [Ranking]; negative means none.
 	Floor float64
-	// Cut leaves out documents that score less than this part of the best one;
-	// 0 leaves none out. 0.4 takes what is of no use in a prompt: on the tuning
+	// Cut leaves out documents that score less than this fraction of the best one;
+	// 0 leaves out none. 0.4 removes what is useless in a prompt: on the tuning
 	// conversations of docs/recall.md it costs 0.003 of the evidence in 1,024
-	// tokens, where 0.6 costs 0.04.
+	// tokens, whereas 0.6 costs 0.04.
 	Cut float64
-	// Similar are cosines of documents to the question, by ID: what an index of
-	// vectors beside this one has found. They count with the weight of
-	// [Ranking], and a document is found that shares no word.
+	// Similar has the cosines between documents and the question, by ID, as found
+	// in an accompanying index of vectors. They count with the weight in
+	// [Ranking], and find even a document that shares no word.
 	Similar map[string]float64
-	// Rank puts the documents that were found, at most 50, in another order,
-	// or leaves some out. If it fails or panics the order by score holds and
-	// the result says so. What it returns that it was not given is left out.
+	// Rank reorders the documents found, at most 50, or leaves some out. If it
+	// fails or panics, the order by score is used and the result says so. Anything
+	// it returns that it was not given is ignored.
 	Rank func(ctx context.Context, text string, hits []Hit) ([]Hit, error)
 }
 
-// Filter narrows a search. Of a list that is not empty a document must have one.
+// Filter narrows a search. If a list is not empty, a document must match one of
+// its elements.
 type Filter struct {
 	Sessions, Speakers, Types, Layers, Scopes []string
 	From, To                                  time.Time // From ≤ time < To; zero is open
-	// Exclude tells documents that are not wanted by ID, such as those that are
-	// in the prompt already. Their words still count for their neighbours. It may
-	// be asked of a document more than once.
+	// Exclude reports whether a document, given its ID, is unwanted, for example
+	// because it is in the prompt already. Its words still count for its
+	// neighbours. It may be called more than once for a document.
 	Exclude func(id string) bool
-	// ExcludeFrom is the time of the oldest document that Exclude may exclude, if it
-	// is known: of those before it Exclude is not asked, nor their ID read.
+	// ExcludeFrom is the time of the oldest document that Exclude may exclude, if
+	// known: for older ones Exclude is not called, and their IDs are not read.
 	ExcludeFrom time.Time
 }
 
@@ -59,11 +60,11 @@ type Hit struct {
 	Before, After []Doc
 }
 
-// Parts are what a score is the sum of, weights and all.
+// Parts are the summands of a score, weights included.
 type Parts struct {
 	Words      float64 `json:"words"`
 	Session    float64 `json:"session,omitempty"`
-	Neighbours float64 `json:"neighbours,omitempty"` // next to it
+	Neighbours float64 `json:"neighbours,omitempty"` // adjacent documents
 	Speaker    float64 `json:"speaker,omitempty"`
 	Date       float64 `json:"date,omitempty"`
 	When       float64 `json:"when,omitempty"`
@@ -79,19 +80,19 @@ func (p *Parts) sum() float64 {
 // Result is the answer to a query.
 type Result struct {
 	Hits []Hit // best first
-	// Evidence is how much there is for the best document, by the measure of
-	// the floor, whether it is above it or not.
+	// Evidence is how much there is for the best document, measured as for the
+	// floor, whether above it or not.
 	Evidence float64
-	// Note says why there is nothing, or that Rank failed; else it is empty.
+	// Note says why there are no hits, or that Rank failed; otherwise it is empty.
 	Note string
 }
 
 const (
 	defaultLimit = 10
-	ranked       = 50 // given to Rank
+	ranked       = 50 // number of documents passed to Rank
 )
 
-// Search returns the documents that answer a question best, if any does. A
+// Search returns the documents that answer a question best, if any do. A
 // document that is deleted meanwhile is left out.
 func (ix *Index) Search(ctx context.Context, r storage.Reader, q Query) (Result, error) {
 	if q.Limit <= 0 {
@@ -142,7 +143,7 @@ func (ix *Index) Search(ctx context.Context, r storage.Reader, q Query) (Result,
 	return res, nil
 }
 
-// rerank calls Rank, and takes of its answer what it was given, once.
+// rerank calls Rank, and accepts only what it was given, each once.
 func rerank(ctx context.Context, q *Query, hits []Hit) (list []Hit, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -172,7 +173,7 @@ func (f *Filter) narrows() bool {
 	return len(f.Sessions)+len(f.Speakers)+len(f.Types)+len(f.Layers)+len(f.Scopes) > 0 || !f.From.IsZero() || !f.To.IsZero()
 }
 
-// admits returns a test of documents by number, nil if all pass.
+// admits returns a test of documents by number, or nil if all pass.
 func (f *Filter) admits(l *reading, p *picture) func(n uint32) bool {
 	var tests []func(n uint32) bool
 	for label, texts := range [entryLabels][]string{f.Sessions, f.Speakers, f.Types, f.Layers, f.Scopes} {

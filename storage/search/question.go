@@ -7,12 +7,12 @@ import (
 
 // question is what a query asks for.
 type question struct {
-	terms    []string // each once, 32 at most
-	joined   []string // more terms, which are not asked for but help
-	lists    []list   // of the terms, and then of joined
-	speakers []uint32 // that it names, by the number of their name
+	terms    []string // without duplicates, at most 32
+	joined   []string // further terms, which are not asked for but help
+	lists    []list   // of the terms, then of joined
+	speakers []uint32 // named speakers, by the number of their name
 	dates    []dateWord
-	when     bool // asks for a time
+	when     bool // whether it asks for a time
 	similar  map[uint32]similar
 	scale    float64 // of the parts of similar documents
 }
@@ -25,14 +25,14 @@ type similar struct {
 
 const maxTerms = 32
 
-// ask takes a query apart. The words of a speaker's name are no terms, unless
-// nothing else is left; those of a date help, as what a text says, but are not
-// missed there.
+// ask parses a query. The words of a speaker's name are not terms, unless
+// nothing else is left; those of a date count if a text contains them, but not
+// against a text that does not.
 func (ix *Index) ask(l *reading, text string) question {
 	var q question
 	list := slices.Collect(words(text))
 	q.when = asksWhen(list)
-	done := make([]bool, len(list)) // words that are no terms
+	done := make([]bool, len(list)) // words that are not terms
 	if ix.ranking.Date > 0 {
 		q.dates = dateWords(list, done)
 	}
@@ -58,8 +58,8 @@ func (ix *Index) ask(l *reading, text string) question {
 	return q
 }
 
-// terms returns the terms of a query without the words that are done with, and
-// without question words if asked.
+// terms returns the terms of a query without the words in done, and without
+// question words if asked.
 func (ix *Index) terms(list []word, done []bool, lean bool) []string {
 	var terms []string
 	for i, w := range list {
@@ -75,8 +75,8 @@ func (ix *Index) terms(list []word, done []bool, lean bool) []string {
 	return terms
 }
 
-// compounds adds to a question the terms that the index has for two neighbours of it
-// as one word: "road trip" finds "roadtrip".
+// compounds adds to a question the terms in the index that join two adjacent
+// words of it: "road trip" finds "roadtrip".
 func (ix *Index) compounds(l *reading, list []word, q *question) {
 	for i := 0; i < len(list)-1 && len(q.joined) < maxTerms; i++ {
 		t := ix.analysis.rareTerm(list[i].text + list[i+1].text)
@@ -90,14 +90,14 @@ func (ix *Index) compounds(l *reading, list []word, q *question) {
 	}
 }
 
-// speakersIn returns the speakers whom a query names by their first or full
-// name, and marks the words of names.
+// speakersIn returns the speakers whom a query names by first or full name, and
+// marks the words of names.
 func (p *picture) speakersIn(list []word, a *analysis, named []bool) []uint32 {
 	var speakers []uint32
 	capitals := slices.ContainsFunc(list, func(w word) bool { return w.capital })
 	for n, first := range p.speakers {
 		for i, w := range list {
-			// "Will she" is no name, and in a query with capitals nor is "will".
+			// "Will she" is not a name, and neither is "will" in a query with capitals.
 			if w.text != first[0] || capitals && !w.capital || a.stop(w.text) && (i == 0 || !w.capital) {
 				continue
 			}

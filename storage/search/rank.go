@@ -8,37 +8,36 @@ import (
 	"slices"
 )
 
-// Ranking is what relevance is made of. A zero field means its default, and a
-// negative one that the cue is off. Weights multiply parts of which 1 is what a
-// document of average length scores that has each term of the query once.
+// Ranking says how relevance is computed. A zero field means its default, and a
+// negative one turns the cue off. Weights multiply parts, scaled so that a
+// document of average length that has each term of the query once scores 1.
 //
-// Words are ranked by BM25 (Robertson and Zaragoza, "The Probabilistic Relevance
-// Framework: BM25 and Beyond", 2009), with the idf of Lucene,
-// ln(1 + (N − n + 0.5) / (n + 0.5)), divided by the sum of the idf of all terms
-// of the query, of which those that no document has count as well.
+// Words are ranked by BM25 (Robertson and Zaragoza, "The Probabilistic
+// Relevance Framework: BM25 and Beyond", 2009), with the idf of Lucene, ln(1 +
+// (N − n + 0.5) / (n + 0.5)), divided by the sum of the idf of all terms of the
+// query, including those that are in no document.
 type Ranking struct {
-	K1 float64 // how soon repeating a word stops to count; default 1.2
+	K1 float64 // how soon repeating a word stops counting; default 1.2
 	B  float64 // how much long documents are discounted; default 0.3
 
-	Session  float64 // the score of the whole session, also for those of its documents that share no word; default 0.4
+	Session  float64 // the score of the whole session, even for its documents that share no word; default 0.4
 	Previous float64 // the words of the neighbour before; default 0.5
 	Next     float64 // the words of the neighbour after; default 0.25
-	Speaker  float64 // whom the query names is speaking; default 0.3
-	Date     float64 // the date as text, for what the query names of one; default 1
-	When     float64 // says when, and the query asks that; default 0.2
+	Speaker  float64 // the speaker is named in the query; default 0.3
+	Date     float64 // the date matches the one in the query; default 1
+	When     float64 // says when, if the query asks that; default 0.2
 	Answer   float64 // the words of the neighbour before, if it is a question; default 0.3
 	Far      float64 // the words of neighbours two away; default 0.1
 
-	// Similar is the weight of the cosines that an index of vectors gives: the
-	// highest of them counts this part of the best score without them, the lowest
-	// nothing. As evidence a cosine counts for itself times the weight. Default
-	// 0.7, so that a cosine of 0.65 is above the floor; no measurement with a model
-	// stands behind it.
+	// Similar is the weight of the cosines from an index of vectors: the highest
+	// counts this fraction of the best score without them, the lowest nothing. As
+	// evidence, a cosine counts multiplied by the weight. The default of 0.7, with
+	// which a cosine of 0.65 is above the floor, was not measured with a model.
 	Similar float64
 
-	// Floor is the least evidence for anything to be found: the score of the
-	// best document without what its speaker and its expressions of time give,
-	// which anything has. Default 0.45.
+	// Floor is the least evidence with which anything is found: the score of the
+	// best document without the parts for its speaker and its expressions of time,
+	// which any document may have. Default 0.45.
 	Floor float64
 }
 
@@ -64,12 +63,12 @@ type found struct {
 	before, after []string // ids of neighbours
 }
 
-// wide is how many documents, by their words, a search looks at closely at
-// least. Of more the others can come in as neighbours only.
+// wide is the least number of documents, chosen by their words, that a search
+// scores closely. Beyond these, others are found only as neighbours.
 const wide = 1000
 
-// find returns at most want documents, best first, and what there is to say if
-// there are none. Under the index's lock.
+// find returns at most want documents, best first, and a note if there are
+// none. The caller holds the index's lock.
 func (ix *Index) find(l *reading, q *Query, want int) ([]found, Result) {
 	p, rk := ix.picture, &ix.ranking
 	if p.live == 0 {
@@ -115,7 +114,7 @@ func (ix *Index) find(l *reading, q *Query, want int) ([]found, Result) {
 	return list, res
 }
 
-// similar returns the cosines that are above 0, of documents that are there.
+// similar returns the positive cosines of existing documents.
 func (p *picture) similar(l *reading, cosines map[string]float64) map[uint32]similar {
 	if len(cosines) == 0 {
 		return nil
@@ -138,8 +137,8 @@ func (p *picture) similar(l *reading, cosines map[string]float64) map[uint32]sim
 	return all
 }
 
-// score gives every document the score of its words, every session that of its
-// documents together, and every document that of its date.
+// score computes the score of every document's words, of every session's
+// documents together, and of every document's date.
 func (ix *Index) score(s *scratch, ask *question) {
 	p, rk := ix.picture, &ix.ranking
 	all := 0.0
@@ -200,7 +199,7 @@ func (ix *Index) score(s *scratch, ask *question) {
 	}
 }
 
-// scoreSessions adds what a term gives to the sessions that have it.
+// scoreSessions adds the score of a term to the sessions that have it.
 func (ix *Index) scoreSessions(s *scratch, gain float32) {
 	p, rk := ix.picture, &ix.ranking
 	average := max(float64(p.length)/float64(max(p.whole, 1)), 1)
@@ -224,10 +223,9 @@ func (ix *Index) idf(n int) float64 {
 	return math.Log(1 + (max(float64(ix.picture.live-n), 0)+0.5)/(float64(n)+0.5))
 }
 
-// collect lists the best of the documents that may be what is wanted: those
-// with words of the query, and their neighbours, and those of the best sessions,
-// the newest of them if there are many. It returns the most evidence
-// that there is for one.
+// collect lists the best candidates: documents with words of the query, their
+// neighbours, and documents of the best sessions, the newest if there are many.
+// It returns the most evidence for any one.
 func (ix *Index) collect(l *reading, s *scratch, ask *question, q *Query, want int) (evidence float64) {
 	p, rk := ix.picture, &ix.ranking
 	admits := q.Filter.admits(l, p)
@@ -269,7 +267,7 @@ func (ix *Index) collect(l *reading, s *scratch, ask *question, q *Query, want i
 	if len(chosen) == 0 {
 		chosen = s.chooseDated()
 	}
-	if look(chosen); len(s.list) < want && least > 0 { // most of the best are excluded
+	if look(chosen); len(s.list) < want && least > 0 { // many of the best are excluded
 		look(s.choose(0))
 	}
 	room := wide
@@ -290,7 +288,7 @@ func (ix *Index) collect(l *reading, s *scratch, ask *question, q *Query, want i
 	return evidence
 }
 
-// parts returns what a document's score is made of.
+// parts returns the summands of a document's score.
 func (ix *Index) parts(s *scratch, ask *question, n uint32) Parts {
 	p, rk := ix.picture, &ix.ranking
 	at := func(n int32) float64 {

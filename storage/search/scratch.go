@@ -7,22 +7,23 @@ import (
 	"slices"
 )
 
-// scratch is what a search works in. Between searches all scores are zero.
+// scratch is the working memory of a search. Between searches all scores are
+// zero.
 type scratch struct {
 	words    []float32   // by number: the score of its words
-	blocks   []bool      // by number / scoreBlock: one of them has such a score
+	blocks   []bool      // by number / scoreBlock: whether one of them has such a score
 	chosen   []uint32    // see choose
 	dates    []float32   // by number; nil unless the query names a date
-	room     []float32   // for dates
+	room     []float32   // buffer for dates
 	sessions []float32   // by session
-	counts   []uint32    // by session: of the term at hand
+	counts   []uint32    // by session: of the current term
 	visited  []uint32    // sessions that have a score
-	seen     []uint32    // sessions that have the term at hand
+	seen     []uint32    // sessions that have the current term
 	list     []candidate // best first
 	marks    bitmap      // numbers that were considered
 }
 
-// scoreBlock is how many documents are looked through, or passed by, together.
+// scoreBlock is how many documents are scanned, or skipped, together.
 const scoreBlock = 64
 
 // bitmap is a set of numbers.
@@ -32,7 +33,7 @@ func (b bitmap) has(n uint32) bool { return b[n/64]&(1<<(n%64)) != 0 }
 
 func (b bitmap) add(n uint32) { b[n/64] |= 1 << (n % 64) }
 
-// candidate is a document that may be what is wanted.
+// candidate is a document that may be a hit.
 type candidate struct {
 	score  float64
 	number uint32
@@ -82,11 +83,11 @@ func (s *scratch) datesOf(n int) []float32 {
 // block returns the scores of a block.
 func (s *scratch) block(i int) []float32 { return s.words[i*scoreBlock:][:scoreBlock] }
 
-// gains is what documents gain by having a term.
+// gains is how much documents gain by having a term.
 type gains struct {
 	gain     float32
 	discount *[256]float32 // of a document by its length
-	once     [256]float32  // by length: what one gains that has it once
+	once     [256]float32  // by length: the gain of having it once
 }
 
 func gainsOf(gain float32, discount *[256]float32) *gains {
@@ -97,16 +98,17 @@ func gainsOf(gain float32, discount *[256]float32) *gains {
 	return g
 }
 
-// of returns what a document of a length gains by having the term so often.
+// of returns how much a document of a given length gains by having the term
+// count times.
 func (g *gains) of(count uint32, length uint8) float32 {
 	f := float32(count)
 	return g.gain * f / (f + g.discount[length])
 }
 
-// addStretch adds what a term gives the documents of a sealed segment. Nearly all
-// time of a search of many documents is spent here: neighbours are of one session
-// mostly, and most have the term once, so that what comes most often is a byte for
-// the next document.
+// addStretch adds the gains of a term to the documents of a sealed segment. A
+// search of many documents spends nearly all of its time here. Neighbours
+// mostly belong to one session, and most have the term once, so the most
+// frequent case is a single byte for the next document.
 func (s *scratch) addStretch(p *picture, part stretch, g *gains) {
 	base, docs := part.of.base, len(part.of.hashes)
 	refs := p.refs[base:][:docs]
@@ -158,7 +160,7 @@ func (s *scratch) addStretch(p *picture, part stretch, g *gains) {
 	s.count(session, times)
 }
 
-// count adds to how often a session has the term at hand.
+// count adds to how often a session has the current term.
 func (s *scratch) count(session, times uint32) {
 	if times == 0 {
 		return
@@ -169,7 +171,7 @@ func (s *scratch) count(session, times uint32) {
 	s.counts[session] += times
 }
 
-// best returns the sessions with the highest scores, the best first.
+// best returns the sessions with the highest scores, best first.
 func (s *scratch) best() []uint32 {
 	const most = 32
 	top := s.seen[:0]
@@ -185,8 +187,7 @@ func (s *scratch) best() []uint32 {
 	return top
 }
 
-// offer puts a candidate in its place among the best, of equals the newest
-// first.
+// offer inserts a candidate among the best, newest first among equals.
 func (s *scratch) offer(l *reading, p *picture, c candidate, want int) {
 	if n := len(s.list); n == want && c.score < s.list[n-1].score {
 		return
@@ -203,7 +204,8 @@ func (s *scratch) offer(l *reading, p *picture, c candidate, want int) {
 	s.list = slices.Insert(s.list, at, c)
 }
 
-// choose lists the documents whose words score so much, ascending.
+// choose lists, in ascending order, the documents whose words score at least
+// least.
 func (s *scratch) choose(least float32) []uint32 {
 	s.chosen = s.chosen[:0]
 	for i, scored := range s.blocks {
@@ -219,7 +221,7 @@ func (s *scratch) choose(least float32) []uint32 {
 	return s.chosen
 }
 
-// chooseDated lists the documents with a date that is asked for.
+// chooseDated lists the documents with a requested date.
 func (s *scratch) chooseDated() []uint32 {
 	for n, d := range s.dates {
 		if d > 0 {
@@ -229,7 +231,7 @@ func (s *scratch) chooseDated() []uint32 {
 	return s.chosen
 }
 
-// least returns the score of words from which a document is looked at closely.
+// least returns the score of words from which a document is scored closely.
 func (s *scratch) least() float32 {
 	const bins = 512
 	const top = 3

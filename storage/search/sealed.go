@@ -16,19 +16,19 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// sealed is what is held of a segment of level 2. Its postings, and the IDs of its
-// documents, are in blocks, of which a query reads those that it needs.
+// sealed is what is held of a segment of level 2. Its postings, and the IDs of
+// its documents, are in blocks, and a query reads those that it needs.
 type sealed struct {
 	key    string
-	base   uint32 // number of its first document, which the others follow
+	base   uint32 // number of its first document; the others follow
 	bytes  int    // of its blocks
 	hashes []uint32
 	mask   mask     // of hashes
 	each   int      // IDs in a block
-	firsts []string // of each block of terms, the first one
+	firsts []string // the first term of each block of terms
 	filter []byte
-	sums   []uint32                // checks of the blocks: those of terms, then those of IDs
-	blocks []atomic.Pointer[block] // those that are held
+	sums   []uint32                // checksums of the blocks: those of terms, then those of IDs
+	blocks []atomic.Pointer[block] // cached blocks
 }
 
 const (
@@ -38,10 +38,10 @@ const (
 )
 
 var (
-	// blockBytes is the size from which a block of terms is whole.
+	// blockBytes is the size at which a block of terms is complete.
 	blockBytes = 32 << 10
-	// sealBytes is the size of a segment from which it is sealed, however few
-	// documents it has, and of a sealed one from which it is merged with no others.
+	// sealBytes is the size from which a segment is sealed, however few documents
+	// it has, and from which a sealed segment is no longer merged.
 	sealBytes = 512 << 10
 )
 
@@ -56,9 +56,9 @@ func hashOf(id string) uint32 {
 	return h.Sum32()
 }
 
-// seal returns the record of a segment and its blocks, and puts its documents in the
-// order of their sessions. Numbers and texts are as in segment.encode, and a
-// document has at the place of its ID, and of its sum, the FNV-1a hash of the ID.
+// seal returns the record of a segment and its blocks, and sorts its documents
+// by session. Numbers and texts are as in segment.encode, and in place of its
+// ID and its sum a document has the FNV-1a hash of the ID.
 //
 //	format     a byte
 //	language   text
@@ -71,9 +71,10 @@ func hashOf(id string) uint32 {
 //	filter     text, see appendFilter
 //	check      CRC-32 (Castagnoli) of all before, 4 bytes, little-endian
 //
-// An entry of a block of terms is the term, how many documents have it, how many
-// bytes their postings take, and these; one of a block of IDs is the ID and the sum
-// of its document, in the order of documents.
+// An entry in a block of terms is the term, the number of documents that have
+// it, the size of their postings in bytes, and the postings; an entry in a
+// block of IDs is the ID and the sum of its document, in the order of
+// documents.
 func (s *segment) seal() (record []byte, blocks [][]byte) {
 	s.sort()
 	b := appendText([]byte{sealedFormat}, s.language)
@@ -127,8 +128,8 @@ func (s *segment) seal() (record []byte, blocks [][]byte) {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)), append(blocks, ids...)
 }
 
-// sort puts documents in the order of their sessions, and there of their places: so
-// neighbours have neighbouring numbers.
+// sort sorts documents by session and by place within the session, so that
+// neighbours have consecutive numbers.
 func (s *segment) sort() {
 	order := make([]int, len(s.docs))
 	for i := range order {
@@ -152,8 +153,8 @@ func (s *segment) sort() {
 	}
 }
 
-// A filter tells of nearly every term that a segment has not that it has it not:
-// of each term it has, 5 of 12 bits for each term are set.
+// A filter recognizes nearly every term that a segment does not have: it has 12
+// bits per term, 5 of which are set for each term.
 const (
 	filterBits   = 12
 	filterProbes = 5
@@ -171,7 +172,7 @@ func appendFilter(b []byte, terms []termList) []byte {
 	return appendText(b, string(filter))
 }
 
-// may reports whether a segment may have the term of a hash.
+// may reports whether a segment may have the term with a hash.
 func (s *sealed) may(h uint64) bool {
 	if len(s.filter) == 0 {
 		return false
@@ -246,7 +247,7 @@ func unpackSegment(stored []byte) (record []byte, format byte, err error) {
 	return value[1:n], value[0], nil
 }
 
-// header is a record of a sealed segment, taken apart.
+// header is a decoded record of a sealed segment.
 type header struct {
 	sealed
 	language string
@@ -255,7 +256,7 @@ type header struct {
 	docs     int
 }
 
-// row is what a sealed segment says of a document.
+// row is what a sealed segment says about a document.
 type row struct {
 	hash   uint32
 	labels [entryLabels]int // places
@@ -328,8 +329,8 @@ func (r *reader) uint32() uint32 {
 	return 0
 }
 
-// readSegment reads the whole of a segment, sealed or not. size is what it takes of
-// a batch.
+// readSegment reads a whole segment, sealed or not. size is its share of a
+// batch.
 func readSegment(ctx context.Context, r storage.Reader, key string, stored []byte) (s *segment, size int, err error) {
 	record, format, err := unpackSegment(stored)
 	if err != nil {
@@ -387,7 +388,7 @@ func readSegment(ctx context.Context, r storage.Reader, key string, stored []byt
 	return s, len(stored) + h.bytes, nil
 }
 
-// postings yields the documents of a list with how often each has the term.
+// postings yields the documents of a list and how often each has the term.
 func postings(data []byte) func(yield func(doc, count uint32) bool) {
 	return func(yield func(doc, count uint32) bool) {
 		doc := uint64(0)

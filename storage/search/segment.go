@@ -16,12 +16,12 @@ type segment struct {
 	terms    []termList // by term
 }
 
-// entry is what a segment says of a document beside its postings.
+// entry is what a segment says about a document besides its postings.
 type entry struct {
 	id     string
 	sum    uint32 // of the document's record
 	labels [entryLabels]string
-	time   int64 // milliseconds since 1970, if flagged so
+	time   int64 // milliseconds since 1970, if flagged as such
 	length int   // in terms
 	flags  uint8
 }
@@ -47,11 +47,11 @@ const (
 
 // Flags that a picture adds.
 const (
-	flagFirst = 1 << 6 << iota // the number before is not the neighbour before
-	flagLast                   // the number after is not the neighbour after
+	flagFirst = 1 << 6 << iota // the previous number is not the neighbour before
+	flagLast                   // the next number is not the neighbour after
 )
 
-// termList is the documents of a segment that have a term.
+// termList has the documents of a segment that contain a term.
 type termList struct {
 	term     string
 	postings []posting // by doc
@@ -115,14 +115,14 @@ func (s *segment) setTerms(lists map[string][]posting) {
 	slices.SortFunc(s.terms, func(a, b termList) int { return cmp.Compare(a.term, b.term) })
 }
 
-// merge returns the documents of several segments as one, each once, without
-// those that drop tells.
+// merge returns the documents of several segments as one segment, each once,
+// without those for which drop returns true.
 func merge(list []*segment, drop func(id string) bool) *segment {
 	s := &segment{language: list[0].language}
 	had := make(map[string]bool)
 	lists := make(map[string][]posting)
 	for _, part := range list {
-		at := make([]int, len(part.docs)) // where a document goes, or -1
+		at := make([]int, len(part.docs)) // new index of a document, or -1
 		for i, e := range part.docs {
 			if at[i] = -1; had[e.id] || drop != nil && drop(e.id) {
 				continue
@@ -143,7 +143,7 @@ func merge(list []*segment, drop func(id string) bool) *segment {
 	return s
 }
 
-// level returns where a segment belongs by the number of its documents.
+// level returns the level of a segment by the number of its documents.
 func (s *segment) level() int {
 	switch n := len(s.docs); {
 	case n < fanIn[0]:
@@ -154,10 +154,10 @@ func (s *segment) level() int {
 	return sealedLevel
 }
 
-// encode returns the record of a segment. Numbers are uvarints unless it is
-// said otherwise, texts a number of bytes and the bytes, and of sorted and
-// similar texts only what differs from the one before: how many bytes are the
-// same, and the text of the rest.
+// encode returns the record of a segment. Numbers are uvarints unless stated
+// otherwise; a text is the number of its bytes and the bytes. Sorted or similar
+// texts are written as the difference from the previous one: how many bytes are
+// the same, and the rest as text.
 //
 //	format     a byte
 //	language   text
@@ -191,8 +191,8 @@ func (s *segment) encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// appendLabels adds the labels of all documents, and returns where each is among
-// them.
+// appendLabels appends the labels of all documents, and returns the index of
+// each.
 func (s *segment) appendLabels(b []byte) (_ []byte, places map[string]int) {
 	places = make(map[string]int)
 	var labels []string
@@ -211,7 +211,7 @@ func (s *segment) appendLabels(b []byte) (_ []byte, places map[string]int) {
 	return b, places
 }
 
-// appendRest adds what a segment says of a document beside its name.
+// appendRest appends what a segment says about a document besides its name.
 func (e *entry) appendRest(b []byte, places map[string]int, before int64) []byte {
 	for _, l := range e.labels {
 		b = binary.AppendUvarint(b, uint64(places[l]))
@@ -245,7 +245,7 @@ func appendDifference(b []byte, before, text string) []byte {
 	return appendText(binary.AppendUvarint(b, uint64(same)), text[same:])
 }
 
-// texts reads texts that may be kept, and the segment not with them.
+// texts reads texts that may be kept without keeping the segment in memory.
 func (r *reader) texts() []string {
 	list := make([]string, r.count())
 	for i := range list {
@@ -262,7 +262,7 @@ func (r *reader) difference(before string) string {
 		return ""
 	}
 	if same == 0 {
-		return strings.Clone(rest) // which may be kept, and the segment not with it
+		return strings.Clone(rest) // so that keeping it does not keep the segment
 	}
 	return before[:same] + rest
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/kljensen/snowball/english"
 )
 
-// stemEnglish is english.Stem for words in lower case, in a tenth of the time: a
-// question has two stems for each of its words, see compounds. Porter2 is written
-// here for ASCII, in the steps and with the names of
-// https://snowballstem.org/algorithms/english/stemmer.html; other words, and those
-// that are no rule's, are the library's.
+// stemEnglish is english.Stem for words in lower case, in a tenth of the time:
+// a question has two stems for each of its words, see compounds. Porter2 is
+// implemented here for ASCII, in the steps and with the names of
+// https://snowballstem.org/algorithms/english/stemmer.html; the library handles
+// other words.
 func stemEnglish(word string) string {
 	if len(word) <= 2 {
 		return word
@@ -44,22 +44,22 @@ func stemEnglish(word string) string {
 	return string(s.text)
 }
 
-// specialStems are the words that no rule is for.
+// specialStems has the words that follow no rule.
 var specialStems = set(`skis skies dying lying tying idly gently ugly early only singly sky news howe atlas cosmos bias andes
 	inning innings outing outings canning cannings herring herrings earring earrings
 	proceed proceeds proceeded proceeding exceed exceeds exceeded exceeding succeed succeeds succeeded succeeding`)
 
-// stem is a word that is being cut. A y that is no vowel is a Y in it.
+// stem is a word being stemmed, in which a consonant y is written Y.
 type stem struct {
 	text   []byte
-	r1, r2 int // where its regions begin
+	r1, r2 int // where its regions R1 and R2 begin
 }
 
 func vowel(c byte) bool {
 	return c == 'a' || c == 'e' || c == 'i' || c == 'o' || c == 'u' || c == 'y'
 }
 
-// mark finds the consonants y, and the regions.
+// mark finds the consonant y's and the regions.
 func (s *stem) mark() {
 	for i, c := range s.text {
 		if c == 'y' && (i == 0 || vowel(s.text[i-1])) {
@@ -75,7 +75,7 @@ func (s *stem) mark() {
 	s.r2 = s.region(s.r1)
 }
 
-// region returns what follows the first consonant behind a vowel.
+// region returns what follows the first consonant after a vowel.
 func (s *stem) region(from int) int {
 	for i := from + 1; i < len(s.text); i++ {
 		if vowel(s.text[i-1]) && !vowel(s.text[i]) {
@@ -90,7 +90,7 @@ func (s *stem) ends(suffix string) bool {
 	return n >= 0 && string(s.text[n:]) == suffix
 }
 
-// replace puts a text in the place of the last n letters. No word gets longer than it
+// replace replaces the last n letters by a text. No word gets longer than it
 // was.
 func (s *stem) replace(n int, by string) {
 	at := len(s.text) - n
@@ -178,10 +178,10 @@ func (s *stem) finalY() {
 	}
 }
 
-// suffix is a suffix and what comes in its place.
+// suffix is a suffix and its replacement.
 type suffix struct{ text, by string }
 
-// suffixes of a step, the longer ones first.
+// suffixes are those of a step, longer ones first.
 var (
 	derivedSuffixes = []suffix{
 		{"ational", "ate"}, {"fulness", "ful"}, {"iveness", "ive"}, {"ization", "ize"}, {"ousness", "ous"},
@@ -200,7 +200,7 @@ var (
 	}
 )
 
-// find returns the first suffix of a list that the word has, and no text if it has none.
+// find returns the first suffix of a list that the word has, or an empty one.
 func (s *stem) find(list []suffix) suffix {
 	if len(s.text) == 0 {
 		return suffix{}

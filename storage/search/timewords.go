@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// months are the names of months as a question writes them. "may" is a month
-// only where it is written so; see dateWords.
+// months are the names of months in a question. "may" is a month only in
+// certain contexts; see dateWords.
 var months = map[string]time.Month{
 	"january": 1, "february": 2, "march": 3, "april": 4, "may": 5, "june": 6, "july": 7, "august": 8, "september": 9,
 	"october": 10, "november": 11, "december": 12, "jan": 1, "feb": 2, "apr": 4, "jun": 6, "jul": 7, "aug": 8,
 	"sep": 9, "sept": 9, "oct": 10, "nov": 11, "dec": 12,
 }
 
-// timeWords are the words by which a text says when something is, beside
-// months, years and times of the day.
+// timeWords are the words with which a text says when something is, besides
+// months, years and times of day.
 var timeWords = set(`today tonight tomorrow yesterday monday tuesday wednesday thursday friday saturday sunday weekend weekends
 	week weeks month months year years day days morning afternoon evening night ago last next since soon recently
 	spring summer autumn winter birthday anniversary hour hours christmas easter thanksgiving`)
@@ -67,8 +67,7 @@ func dateOf(t time.Time) date {
 	return date(y)<<9 | date(m)<<5 | date(d)
 }
 
-// dateWord is a part of a date that a query names: the bits that want has under
-// mask.
+// dateWord is a part of a date in a query: the bits of want under mask.
 type dateWord struct{ mask, want date }
 
 func (w dateWord) match(d date) bool { return d != 0 && d&w.mask == w.want }
@@ -79,9 +78,8 @@ const (
 	yearMask       = ^(dayMask | monthMask)
 )
 
-// dateWords returns the months and years that a query names, and the day of a
-// month: "May 2023", "the 8th of May", "2023-05-08". The words are marked in
-// used.
+// dateWords returns the months, years and days of a month in a query: "May
+// 2023", "the 8th of May", "2023-05-08". It marks their words in used.
 func dateWords(list []word, used []bool) []dateWord {
 	var out []dateWord
 	monthAt := -1
@@ -122,7 +120,7 @@ func isYear(w string) bool {
 	return n >= 1900 && n < 2100
 }
 
-// number returns the value of at most four digits, and -1 of any other text.
+// number returns the value of at most four digits, and -1 for any other text.
 func number(w string) int {
 	if len(w) == 0 || len(w) > 4 {
 		return -1

@@ -5,13 +5,14 @@ import (
 	"sync"
 )
 
-// unpacked are records of documents that were read lately, taken apart: what is
-// found for one turn of a conversation is found for the next as well, and to unpack
-// it is a tenth of what a turn takes. A record is looked up by its bytes beside its key: whoever
-// changes it, it is read anew. The zero value is empty; nil keeps nothing.
+// unpacked caches decoded records of documents that were read lately: what is
+// found for one turn of a conversation tends to be found for the next as well,
+// and unpacking takes a tenth of a turn. A record is looked up by its key and
+// its bytes, so a changed record is read again. The zero value is empty; nil
+// caches nothing.
 type unpacked struct {
 	mu          sync.Mutex
-	now, before map[string]unpackedRecord // by key: those used since the last change of these, and before it
+	now, before map[string]unpackedRecord // by key: those used since the last swap, and before it
 	bytes       int                       // of now
 }
 
@@ -20,10 +21,10 @@ type unpackedRecord struct {
 	docs   []Doc
 }
 
-// unpackedBytes is what now and before may take, each.
+// unpackedBytes is the maximum size of now and of before.
 const unpackedBytes = 512 << 10
 
-// read returns the documents of a record. They are not to be changed.
+// read returns the documents of a record, which must not be modified.
 func (u *unpacked) read(key, id string, stored []byte) ([]Doc, error) {
 	if u == nil {
 		return decodeRecord(id, stored)
