@@ -104,7 +104,7 @@ func preconditions(t *testing.T, e Engine) {
 	want(t, a, "doc/a", `{"n":2}`)
 	want(t, a, "_rec/a", "1")
 
-	// A precondition on a key that is deleted, and one that fails last.
+	// One precondition on a key that is deleted, and one that fails last.
 	refused("Remove with an old version", "doc/a", storage.Remove("doc/a").IfVersion(v))
 	refused("Remove of an absent key with a version", "doc/x", storage.Remove("doc/x").IfVersion(v))
 	apply(t, a, storage.Remove("doc/x").IfAbsent())
@@ -112,7 +112,7 @@ func preconditions(t *testing.T, e Engine) {
 	apply(t, a, storage.Remove("doc/a").IfVersion(version(t, a, "doc/a")))
 	wantGone(t, a, "doc/a")
 
-	// Preconditions look at the state before the batch, wherever they stand.
+	// Preconditions test the state before the batch, wherever they are in it.
 	apply(t, a, put("_order/a", "1"), put("_order/a", "2").IfAbsent())
 	want(t, a, "_order/a", "2")
 	v = version(t, a, "_order/a")
@@ -121,8 +121,8 @@ func preconditions(t *testing.T, e Engine) {
 	sound(t, e, a)
 }
 
-// versionsMade holds for an engine that says which versions a batch made, and
-// for one that does not.
+// versionsMade applies to an engine that says which versions a batch made, and
+// to one that does not.
 func versionsMade(t *testing.T, e Engine) {
 	a := e.open(t)
 	put := func(key, value string) storage.Op { return storage.Put(key, []byte(value)) }
@@ -146,7 +146,7 @@ func versionsMade(t *testing.T, e Engine) {
 		if record == "" {
 			continue
 		}
-		// What was made is a precondition that holds, once.
+		// The version made is a precondition that holds, once.
 		op := put("_rec/a", value+" again").IfVersion(record)
 		apply(t, a, op)
 		if err := a.Apply(t.Context(), put("_rec/b", ""), op); !errors.Is(err, storage.ErrConflict) {
@@ -191,7 +191,7 @@ func versions(t *testing.T, e Engine) {
 	}
 }
 
-// counters is the classic of compare-and-set: no increment may be lost.
+// counters is the classic test of compare-and-set: no increment may be lost.
 func counters(t *testing.T, e Engine) {
 	a := e.open(t)
 	const writers, each = 8, 25
@@ -209,7 +209,7 @@ func counters(t *testing.T, e Engine) {
 	want(t, a, "_counter/a", strconv.Itoa(writers*each))
 }
 
-// conflictsApart: what shares a commit does not share its conflicts.
+// conflictsApart: requests that share a commit do not share conflicts.
 func conflictsApart(t *testing.T, e Engine) {
 	a := e.open(t)
 	set(t, a, "_taken/a", "")
@@ -234,7 +234,8 @@ func conflictsApart(t *testing.T, e Engine) {
 	sound(t, e, a)
 }
 
-// atomicity reads while batches are made: all of a batch, or nothing of it.
+// atomicity reads while batches are applied: it must see all of a batch, or
+// nothing of it.
 func atomicity(t *testing.T, e Engine) {
 	a := e.open(t)
 	size := min(20, storage.LimitsOf(a).Ops)
@@ -256,7 +257,7 @@ func atomicity(t *testing.T, e Engine) {
 			}
 			seen[string(entry.Value)] = true
 		}
-		// A page is read in one go by every engine that reads no torn batches.
+		// An engine without torn reads reads a page in one go.
 		if len(seen) > 1 && !e.TornReads && e.has("Scanner") {
 			t.Errorf("Scan saw parts of batches: %v", seen)
 		}

@@ -19,8 +19,8 @@ var changing = []uint64{
 	syscall.SYS_UNLINKAT, syscall.SYS_MKDIRAT,
 }
 
-// changingToo are those that package syscall does not name on every machine:
-// rename, link, unlink, mkdir, renameat2, pwritev2.
+// changingToo are those that package syscall does not name on every
+// architecture: rename, link, unlink, mkdir, renameat2, pwritev2.
 var changingToo = map[string][]uint64{"amd64": {82, 86, 87, 83, 316, 328}, "arm64": {276, 287}}
 
 const (
@@ -40,8 +40,8 @@ type syscallInfo struct {
 
 // killAtCall starts a command and kills it before it makes the nth of the
 // changing system calls, counted over all its threads. It returns when the
-// command has ended, with whether it was killed, how many of the calls it had
-// begun, and its exit status.
+// command has ended: whether it was killed, how many of the calls it had begun,
+// and its exit status.
 func killAtCall(cmd *exec.Cmd, n int) (killed bool, calls, status int, err error) {
 	runtime.LockOSThread() // only this thread may trace
 	defer runtime.UnlockOSThread()
@@ -91,7 +91,7 @@ func killAtCall(cmd *exec.Cmd, n int) (killed bool, calls, status int, err error
 					continue
 				}
 			}
-		case !known[tid]: // the stop that a new thread begins with
+		case !known[tid]: // the stop with which a new thread begins
 			known[tid] = true
 		case ws.TrapCause() <= 0:
 			deliver = int(sig)
@@ -102,8 +102,8 @@ func killAtCall(cmd *exec.Cmd, n int) (killed bool, calls, status int, err error
 	}
 }
 
-// enters reports whether a stopped thread is about to make a call of these
-// kinds.
+// enters reports whether a stopped thread is about to make a call of one of
+// these kinds.
 func enters(tid int, kinds []uint64) bool {
 	var info syscallInfo
 	_, _, errno := syscall.Syscall6(syscall.SYS_PTRACE, ptraceSyscallInfo, uintptr(tid),

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// killAtCall is [errors.ErrUnsupported] here.
+// killAtCall returns [errors.ErrUnsupported] here.
 func killAtCall(*exec.Cmd, int) (killed bool, calls, status int, err error) {
 	return false, 0, 0, errors.ErrUnsupported
 }

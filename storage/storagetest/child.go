@@ -16,16 +16,16 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Cases that need another process run the test binary again, which runs the
-// same subtest and sees by these variables that it is the child. It says on
+// Cases that need another process run the test binary again. It runs the same
+// subtest and recognizes by these variables that it is the child. It writes to
 // its standard output what was acknowledged: "ack", a writer, a number.
 const (
 	childDir  = "STRATA_CHILD_DIR"
 	childName = "STRATA_CHILD_TEST"
 )
 
-// childOf returns the directory that a child works in, and whether this
-// process is a child that is to do its part of t.
+// childOf returns the directory that a child works in, and whether this process
+// is a child that must do its part of t.
 func childOf(t *testing.T) (dir string, ok bool) {
 	return os.Getenv(childDir), os.Getenv(childName) == t.Name()
 }
@@ -46,8 +46,8 @@ func child(t *testing.T, dir string, wrap ...string) *exec.Cmd {
 }
 
 // follow runs a child to its end, and calls started when it runs and acked for
-// each acknowledgement. It tells whether the child was killed; one that fails by
-// itself ends the test.
+// each acknowledgement. It reports whether the child was killed; if the child
+// fails by itself, the test ends.
 func follow(t *testing.T, cmd *exec.Cmd, started func(), acked func(writer, n int)) (killed bool) {
 	t.Helper()
 	out, problems := outputs(t, cmd)
@@ -67,7 +67,7 @@ func follow(t *testing.T, cmd *exec.Cmd, started func(), acked func(writer, n in
 }
 
 // followCalls is follow for a child that is killed before its nth system call
-// that changes a file. It returns how many such calls the child began too.
+// that changes a file. It also returns how many such calls the child began.
 func followCalls(t *testing.T, cmd *exec.Cmd, n int, acked func(writer, n int)) (killed bool, calls int) {
 	t.Helper()
 	out, problems := outputs(t, cmd)
@@ -101,8 +101,8 @@ func followCalls(t *testing.T, cmd *exec.Cmd, n int, acked func(writer, n int)) 
 	return e.killed, e.calls
 }
 
-// outputs connects the outputs of a child: acknowledgements, and what is said
-// of problems.
+// outputs connects the outputs of a child: acknowledgements, and reports of
+// problems.
 func outputs(t *testing.T, cmd *exec.Cmd) (out io.ReadCloser, problems *bytes.Buffer) {
 	t.Helper()
 	problems = new(bytes.Buffer)
@@ -167,8 +167,8 @@ func die() {
 	select {}
 }
 
-// strace returns the command that traces system calls, or ends the test
-// without it: skipped, but failed in CI.
+// strace returns the command that traces system calls. Without it, the test is
+// skipped, or fails in CI.
 func strace(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("strace")

@@ -23,7 +23,7 @@ func concurrentCases() []testCase {
 	}
 }
 
-// concurrentWriters: whoever has written reads it, in every way there is.
+// concurrentWriters: a writer reads what it wrote, in every possible way.
 func concurrentWriters(t *testing.T, e Engine) {
 	a := e.open(t)
 	declare(t, a, "w")
@@ -62,8 +62,8 @@ func concurrentWriters(t *testing.T, e Engine) {
 	sound(t, e, a)
 }
 
-// reading calls read in two goroutines while writes are made: at least 100 of
-// them, and until there were 200 reads.
+// reading calls read in two goroutines while writes are made, at least 100 of
+// them and until there were 200 reads.
 func reading(t *testing.T, write func(i int), read func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -84,8 +84,8 @@ func reading(t *testing.T, write func(i int), read func()) {
 	wg.Wait()
 }
 
-// valuesAreWhole replaces large values while they are read: nobody sees a part
-// of one, nor that the key is absent in between.
+// valuesAreWhole replaces large values while they are read: nobody may see part
+// of one, nor the key absent in between.
 func valuesAreWhole(t *testing.T, e Engine) {
 	a := e.open(t)
 	most := storage.LimitsOf(a).Value - 10
@@ -111,8 +111,8 @@ func valuesAreWhole(t *testing.T, e Engine) {
 	})
 }
 
-// valueAndVersion: a value and the version that Get gives with it belong
-// together, whoever writes meanwhile.
+// valueAndVersion: the value and version that Get returns belong together,
+// whoever writes meanwhile.
 func valueAndVersion(t *testing.T, e Engine) {
 	a := e.open(t)
 	for _, key := range []string{"doc/a", "_rec/a"} {
@@ -136,7 +136,7 @@ func valueAndVersion(t *testing.T, e Engine) {
 }
 
 // findWhileWriting: what Find yields matches the query, whoever writes
-// meanwhile, and what does not change is always found.
+// meanwhile, and unchanged documents are always found.
 func findWhileWriting(t *testing.T, e Engine) {
 	a := e.open(t)
 	declare(t, a, "f")
@@ -169,7 +169,7 @@ func findWhileWriting(t *testing.T, e Engine) {
 	sound(t, e, a)
 }
 
-// nothingIsUnreadable: what is written, replaced and deleted at this moment is no
+// nothingIsUnreadable: what is being written, replaced and deleted is not
 // damage.
 func nothingIsUnreadable(t *testing.T, e Engine) {
 	a := e.open(t)

@@ -24,7 +24,7 @@ const (
 
 	crashWriters = 4
 	crashKept    = 5             // batches whose documents a writer keeps
-	crashBatches = crashKept + 2 // with one that removes, and one after Compact
+	crashBatches = crashKept + 2 // one that removes, and one after Compact
 	// openBound is how long opening may take after a crash.
 	openBound = 10 * time.Second
 )
@@ -36,8 +36,8 @@ func crashCases() []testCase {
 	}
 }
 
-// kills is how often a child is killed at random: STRATA_KILLS, or else 200, or
-// 20 with -short.
+// kills returns how often a child is killed at random: STRATA_KILLS, or else
+// 200, or 20 with -short.
 func kills() int {
 	if n, err := strconv.Atoi(os.Getenv(killsName)); err == nil && n > 0 {
 		return n
@@ -49,7 +49,7 @@ func kills() int {
 }
 
 // crashAtRandom kills a process in which several goroutines write, at random
-// instants, and looks at what it left.
+// instants, and examines what it left.
 func crashAtRandom(t *testing.T, e Engine) {
 	if dir, ok := childOf(t); ok {
 		writeUntilKilled(e, dir)
@@ -60,7 +60,7 @@ func crashAtRandom(t *testing.T, e Engine) {
 	var acked []int
 	total := 0
 	for kill := range kills() {
-		if kill%5 == 0 { // the making of a store is to be hit too
+		if kill%5 == 0 { // also hit the creation of a store
 			dir, acked = t.TempDir(), make([]int, crashWriters)
 		}
 		// In most rounds the clock starts when the child has begun to write.
@@ -96,7 +96,7 @@ func crashAtRandom(t *testing.T, e Engine) {
 
 // crashAtEveryCall kills a process before the first system call that changes a
 // file, then another before the second, and so on until one ends alive: between
-// any two steps of making a store, of a commit, of Compact and of Close.
+// any two steps of creating a store, of a commit, of Compact and of Close.
 func crashAtEveryCall(t *testing.T, e Engine) {
 	if dir, ok := childOf(t); ok {
 		writeAndClose(e, dir)
@@ -145,7 +145,7 @@ func writeUntilKilled(e Engine, dir string) {
 }
 
 // writeAndClose is the child of crashAtEveryCall. It makes as few batches as
-// have every kind of step.
+// are needed to have every kind of step.
 func writeAndClose(e Engine, dir string) {
 	ctx := context.Background()
 	a := openChild(e.strongest(), dir)
@@ -168,10 +168,10 @@ func crashLast(w int) string        { return fmt.Sprintf("_crash/last/%d", w) }
 func crashItem(w, n int) string     { return fmt.Sprintf("_crash/item/%d/%08d", w, n) }
 func crashDocument(w, n int) string { return fmt.Sprintf("crash/%d-%08d", w, n) }
 
-// batch is the batch n of a writer: a document and a record come, those of an
-// older batch go, and a record says that it was made. Three records of four have
-// more bytes than an engine keeps beside a key. For an engine without batches it
-// is one document that is replaced.
+// batch is batch n of a writer: a document and a record are added, those of an
+// older batch removed, and a record says that the batch was made. Three records
+// out of four have more bytes than an engine keeps next to a key. For an engine
+// without batches it is one document that is replaced.
 func (e Engine) batch(w, n int) []storage.Op {
 	document := fmt.Appendf(nil, `{"writer":"%d","n":"%d","pad":%q}`, w, n, strings.Repeat("x", n%2000))
 	ops := []storage.Op{
@@ -185,7 +185,7 @@ func (e Engine) batch(w, n int) []storage.Op {
 	return ops
 }
 
-// write makes the batch n of a writer.
+// write applies batch n of a writer.
 func (e Engine) write(a storage.Adapter, w, n int) error {
 	ops := e.batch(w, n)
 	return a.Apply(context.Background(), ops...)
@@ -204,16 +204,17 @@ func (e Engine) state(w, n int) map[string]string {
 	return content
 }
 
-// reached is the last batch of a writer that the store has; 0 if it has none.
+// reached returns the last batch of a writer that the store has; 0 if it has
+// none.
 func reached(a storage.Adapter, e Engine, w int) int {
 	value, _, _ := a.Get(context.Background(), crashLast(w))
 	n, _ := strconv.Atoi(string(value))
 	return n
 }
 
-// crashed looks at a store that was left by a killed process: every
-// acknowledged batch is there, no half batch, an index that agrees with the
-// documents, and the store goes on.
+// crashed examines a store that was left by a killed process: every
+// acknowledged batch is there, no batch in part, the index agrees with the
+// documents, and the store continues to work.
 func crashed(t *testing.T, e Engine, dir string, acked []int) {
 	t.Helper()
 	start := time.Now()
@@ -239,7 +240,7 @@ func crashed(t *testing.T, e Engine, dir string, acked []int) {
 }
 
 // wantState checks that a store holds the writers' first batches and nothing
-// else, whichever way it is asked.
+// else, however it is read.
 func wantState(t *testing.T, e Engine, a storage.Adapter, batches []int) {
 	t.Helper()
 	content := map[string]string{}

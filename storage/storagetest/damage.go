@@ -15,7 +15,7 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// damagedBatches is how many batches a store has that is to be damaged.
+// damagedBatches is how many batches a store has before it is damaged.
 const damagedBatches = 12
 
 func damageCases() []testCase {
@@ -27,14 +27,14 @@ func damageCases() []testCase {
 	}
 }
 
-// samples is about how many places of a file are damaged: more when there are
+// samples is roughly how many places of a file are damaged: more if there are
 // many kills.
 func samples() int { return max(5, kills()/20) }
 
-// tornLogs puts the logs back to what they were when a write had just begun to
+// tornLogs restores the logs to what they were when a write had just begun to
 // reach them: the files of a killed process, with more and more of the next
-// write at the end of each log. The store opens and goes on, with all that was
-// acknowledged. Where more is missing, what is left is a beginning of the
+// write at the end of each log. The store opens and continues, with everything
+// that was acknowledged. If more is missing, what is left is a beginning of the
 // history, or the damage is reported.
 func tornLogs(t *testing.T, e Engine) {
 	if dir, ok := childOf(t); ok {
@@ -54,7 +54,7 @@ func tornLogs(t *testing.T, e Engine) {
 		begin, end := len(before[name].content), len(whole.content)
 		for _, at := range slices.Concat(places(0, begin), places(begin, end)) {
 			torn := file{content: whole.content[:at], size: int64(at)}
-			if whole.size-int64(end) >= 512 { // it has room for more at its end
+			if whole.size-int64(end) >= 512 { // the file is preallocated
 				torn.size = whole.size
 			}
 			least := 0
@@ -70,8 +70,8 @@ func tornLogs(t *testing.T, e Engine) {
 	}
 }
 
-// writeAndCopy is the child of tornLogs: it copies its files, as they are while
-// the store is open, between two writes.
+// writeAndCopy is the child of tornLogs: between two writes, it copies its
+// files as they are while the store is open.
 func writeAndCopy(t *testing.T, e Engine, dir string) {
 	later := filepath.Join(dir, "later")
 	a := openChild(e.Open, later)
@@ -86,8 +86,8 @@ func writeAndCopy(t *testing.T, e Engine, dir string) {
 	die()
 }
 
-// recovered looks at a store of which the end of a log is missing. It has at
-// least so many batches.
+// recovered examines a store with the end of a log missing. It must have at
+// least the given number of batches.
 func recovered(t *testing.T, e Engine, dir, what string, least int) {
 	t.Helper()
 	start := time.Now()
@@ -106,7 +106,7 @@ func recovered(t *testing.T, e Engine, dir, what string, least int) {
 		t.Errorf("%s: batches 1 to %d of %d are left", what, n, least)
 	}
 	wantState(t, e, a, []int{n})
-	// What is written after a torn end must not be lost behind it.
+	// What is written after a torn end must not be lost because of it.
 	n++
 	if err := errors.Join(e.write(a, 0, n), a.Close()); err != nil {
 		t.Errorf("%s: write and Close: %v", what, err)
@@ -121,8 +121,8 @@ func recovered(t *testing.T, e Engine, dir, what string, least int) {
 	}
 }
 
-// flippedValues flips a bit in every place where a value is. It is then either
-// right or an error, and Check finds what is an error.
+// flippedValues flips a bit at every place with a value. Reading it must then
+// be right or an error, and Check must find every error.
 func flippedValues(t *testing.T, e Engine) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	good := t.TempDir()
@@ -155,7 +155,7 @@ func flippedValues(t *testing.T, e Engine) {
 			}
 			bad[name] = f
 		}
-		if n == 0 { // flipped-files will do
+		if n == 0 { // flipped-files is enough
 			t.Log("values are stored in another form")
 			return
 		}
@@ -165,8 +165,8 @@ func flippedValues(t *testing.T, e Engine) {
 	}
 }
 
-// flippedFiles flips bits all over the files. Whatever is read then is right or
-// an error, and Check finds what is missing.
+// flippedFiles flips bits all over the files. Whatever is read then must be
+// right or an error, and Check must find what is missing.
 func flippedFiles(t *testing.T, e Engine) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	eachDamage(t, e, 1, func(f file, at int) (file, string) {
@@ -177,8 +177,8 @@ func flippedFiles(t *testing.T, e Engine) {
 	})
 }
 
-// cutFiles cuts the files of a store that was closed. A log that is cut looks
-// like one that is torn.
+// cutFiles truncates the files of a store that was closed. A truncated log
+// looks like a torn one.
 func cutFiles(t *testing.T, e Engine) {
 	eachDamage(t, e, damagedBatches, func(f file, at int) (file, string) {
 		return file{f.content[:at], int64(at)}, fmt.Sprintf("cut to %d bytes of %d", at, f.size)
@@ -216,8 +216,8 @@ func eachDamage(t *testing.T, e Engine, lost int, damage func(f file, at int) (f
 	}
 }
 
-// damaged looks at a store that was damaged. It may have gone back by as many
-// batches as may be taken for torn ones; torn is negative if it holds no batches.
+// damaged examines a store that was damaged. It may have lost as many batches
+// as may be taken for torn ones; torn is negative if it holds no batches.
 func damaged(t *testing.T, e Engine, dir, what string, content map[string]string, torn int) {
 	t.Helper()
 	a, err := e.Open(t.Context(), dir)
@@ -240,7 +240,7 @@ func damaged(t *testing.T, e Engine, dir, what string, content map[string]string
 		case err != nil:
 			t.Errorf("%s: Get %q: %v", what, key, err)
 		case equal(key, got, []byte(content[key])):
-		case e.hadValue(key, got): // the newest is missing
+		case e.hadValue(key, got): // the newest value is missing
 			missing = fmt.Sprintf("Get %q = %.200q, an older value", key, got)
 		default:
 			t.Errorf("%s: Get %q = %.200q, want %.200q or an error", what, key, got, content[key])
@@ -260,7 +260,7 @@ func damaged(t *testing.T, e Engine, dir, what string, content map[string]string
 	if missing == "" && !slices.Equal(keys, sortedKeys(content)) {
 		missing = fmt.Sprintf("List yields %d keys of %d: %q", len(keys), len(content), keys)
 	}
-	if torn >= 0 && missing == "" && len(content) > 0 { // else no field may be declared
+	if torn >= 0 && missing == "" && len(content) > 0 { // otherwise no field may be declared
 		missing = notFound(t, a, what, content)
 	}
 	if missing != "" && !faulty(t, e, a) {
@@ -268,7 +268,7 @@ func damaged(t *testing.T, e Engine, dir, what string, content map[string]string
 	}
 }
 
-// notFound says what Find does not find of what writer 0 wrote.
+// notFound returns what Find misses of what writer 0 wrote.
 func notFound(t *testing.T, a storage.Adapter, what string, content map[string]string) (missing string) {
 	t.Helper()
 	q := storage.Query{Equal: fields{"writer": "0"}}
@@ -300,7 +300,8 @@ func (e Engine) hadValue(key string, value []byte) bool {
 	return false
 }
 
-// isDamage reports whether Open said that files are not what was written.
+// isDamage reports whether an error of Open means that files are not what was
+// written.
 func isDamage(err error) bool {
 	return errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrFormat) || errors.Is(err, storage.ErrNewer)
 }
@@ -320,8 +321,8 @@ func faulty(t *testing.T, e Engine, a storage.Adapter) bool {
 	return false
 }
 
-// places are the places from begin to end of a file that are damaged: the last
-// eight bytes, and others evenly.
+// places returns the offsets of a file to damage: the last eight bytes, and
+// others evenly spaced.
 func places(begin, end int) []int {
 	step := max(1, (end-begin)/samples())
 	at := []int{}

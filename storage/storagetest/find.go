@@ -98,7 +98,7 @@ func find(t *testing.T, e Engine) {
 	sound(t, e, a)
 }
 
-// findValues pins down what the values of a field are.
+// findValues specifies the values of a field.
 func findValues(t *testing.T, e Engine) {
 	a := e.open(t)
 	declare(t, a, "f", "a\x00b", `quo"te`, "ünï")
@@ -131,7 +131,7 @@ func findValues(t *testing.T, e Engine) {
 	sound(t, e, a)
 }
 
-// findLongValues: an index may cut what it keeps of a value, a query may not.
+// findLongValues: an index may cut the values that it keeps, a query may not.
 func findLongValues(t *testing.T, e Engine) {
 	a := e.open(t)
 	declare(t, a, "f", "g")
@@ -227,7 +227,7 @@ func indexFollows(t *testing.T, e Engine) {
 }
 
 // findAgainstFilter compares random queries on random documents with a filter
-// that knows nothing of indexes.
+// without indexes.
 func findAgainstFilter(t *testing.T, e Engine) {
 	a := e.open(t)
 	rnd := rand.New(rand.NewPCG(1, 2))

@@ -7,12 +7,12 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Small are limits below those of any engine that there is: what obeys these obeys
-// what a distributed store sets.
+// Small are limits below those of any existing engine: whatever obeys them
+// obeys those of a distributed store.
 var Small = storage.Limits{Ops: 16, Batch: 16 << 10, Value: 4 << 10, Key: 256}
 
-// Limited returns a store that takes no more than l and says so, over one that takes
-// more. It has the capabilities Limiter and Scanner, and no other.
+// Limited returns a store with the limits l over one that accepts more. It has
+// the capabilities Limiter and Scanner, and no other.
 func Limited(a storage.Adapter, l storage.Limits) storage.Adapter { return &limited{a, l} }
 
 type limited struct {

@@ -25,8 +25,8 @@ func modelCases() []testCase {
 	}}}
 }
 
-// Fuzz feeds random operations to an engine and to a map, and compares what
-// they say.
+// Fuzz feeds random operations to an engine and to a map, and compares the
+// results.
 func Fuzz(f *testing.F, e Engine) {
 	f.Add([]byte("0123456789abcdefghijklmnopqrstuvwxyz"))
 	f.Add(bytes.Repeat([]byte{0, 1, 2, 3, 4, 5, 6, 7}, 40))
@@ -66,7 +66,7 @@ func (m *model) key() string {
 func (m *model) value(key string) string {
 	if !storage.IsDocument(key) {
 		letter, n := string(rune('a'+m.next(26))), m.next(64)
-		if n >= 56 { // more than an engine keeps beside a key
+		if n >= 56 { // more than an engine keeps next to a key
 			limits := storage.LimitsOf(m.a)
 			n = min((n-55)*1500, limits.Value, limits.Batch/8-len(key))
 		}
@@ -132,7 +132,7 @@ func (m *model) step() {
 	}
 }
 
-// look reads versions, of which a later batch makes its preconditions.
+// look reads versions, for preconditions of later batches.
 func (m *model) look() {
 	key := m.key()
 	_, v, err := m.a.Get(m.t.Context(), key)

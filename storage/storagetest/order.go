@@ -110,7 +110,7 @@ func scanOptions(t *testing.T, e Engine) {
 	diff(t, "paged keys", paged, keys)
 }
 
-// naiveScan is what Scan should yield of the keys, which are in order.
+// naiveScan is what Scan should yield for the sorted keys.
 func naiveScan(keys []string, prefix string, opts storage.ScanOptions) []string {
 	got := []string{}
 	keys = slices.Clone(keys)
@@ -171,8 +171,8 @@ func writeInTheLoop(t *testing.T, e Engine) {
 	sound(t, e, a)
 }
 
-// useInTheLoop makes every other call while a sequence is at rest: none waits
-// for it to end.
+// useInTheLoop makes every other call during an iteration: none may wait for
+// its end.
 func useInTheLoop(t *testing.T, e Engine) {
 	a := e.open(t)
 	keys := fill(t, e, a, 200)
@@ -220,8 +220,8 @@ func useInTheLoop(t *testing.T, e Engine) {
 	sound(t, e, a)
 }
 
-// closeInTheLoop closes the store while a sequence is at rest. Close does not
-// wait for it, and it does not go on as if nothing had been.
+// closeInTheLoop closes the store during an iteration. Close must not wait for
+// it, and it must not continue as if nothing had happened.
 func closeInTheLoop(t *testing.T, e Engine) {
 	for _, what := range []string{"List", "Scan", "Find"} {
 		a := e.open(t)
@@ -249,7 +249,7 @@ func closeInTheLoop(t *testing.T, e Engine) {
 				step(err)
 			}
 		}
-		// What was read before may still come.
+		// What was read before may still be yielded.
 		if last == nil && n < len(keys)/2 || last != nil && !errors.Is(last, storage.ErrClosed) {
 			t.Errorf("%s in which the store was closed: %d entries, then %v", what, n, last)
 		}

@@ -31,8 +31,8 @@ const (
 	processDocument = "process/%d-%d" // process, number
 )
 
-// severalProcesses has processes create documents and count in one record, in
-// one store that this process has open too.
+// severalProcesses lets processes create documents and count in one record, in
+// a store that this process has open too.
 func severalProcesses(t *testing.T, e Engine) {
 	if !e.Shared {
 		return // see second-process-is-kept-out

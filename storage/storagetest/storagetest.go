@@ -1,6 +1,6 @@
-// Package storagetest proves storage engines: the storage contract as a list
-// of cases, with processes that are killed, files that are damaged and system
-// calls that are traced, and a fuzz target that compares an engine with a model.
+// Package storagetest tests storage engines: it has the storage contract as a
+// list of cases, which kill processes, damage files and trace system calls, and
+// a fuzz target that compares an engine with a model.
 //
 // It measures no speed (package bench does) and needs nothing but an [Engine]:
 //
@@ -15,17 +15,17 @@
 //		})
 //	}
 //
-// The directory examples/customadapter has an engine of one file with its test,
-// and docs/engines.md says how to write one and how to read what fails.
+// The directory examples/customadapter has an engine in one file with its test,
+// and docs/engines.md explains how to write one and how to read failures.
 //
-// A run kills a process 200 times at random, 20 times with -short, and as often
-// as STRATA_KILLS in the environment says: 2,000 are for the night. It kills
-// another at every system call by which a store is made, written to, compacted
-// and closed, where the system is Linux. full-is-synced needs strace. What has
-// no tool is skipped, but fails where CI is set in the environment.
+// A run kills a process 200 times at random, 20 times with -short, or as often
+// as STRATA_KILLS in the environment says: 2,000 are for a night. On Linux it
+// kills another at every system call with which a store is created, written,
+// compacted and closed. full-is-synced needs strace. A case without its tool is
+// skipped, but fails if CI is set in the environment.
 //
-// The one decision: what an engine cannot do is data in its Engine, which the
-// suite checks as well. Nothing else makes a case skip. The suite itself is
+// The one decision: what an engine cannot do is declared in its Engine, and the
+// suite checks that too. Nothing else makes a case skip. The suite itself is
 // tested with engines that each do one thing wrong.
 package storagetest
 
@@ -43,32 +43,33 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Engine is what is to be proven.
+// Engine is what to test.
 type Engine struct {
 	Name string
-	// Open opens the store in a directory that exists, and makes it if the
-	// directory is empty, with [storage.Process] or better. The suite closes it.
-	// It is called in several processes, and at once if the engine is Shared.
+	// Open opens the store in an existing directory, creating it if the directory
+	// is empty, with [storage.Process] or better. The suite closes it. Open is
+	// called in several processes, concurrently if the engine is Shared.
 	Open func(ctx context.Context, dir string) (storage.Adapter, error)
-	// Full opens the same with [storage.Full]; nil if the engine makes no such
-	// promise. The suite traces its system calls.
+	// Full is Open with [storage.Full]; nil if the engine makes no such promise.
+	// The suite traces its system calls.
 	Full func(ctx context.Context, dir string) (storage.Adapter, error)
 	// Volatile says that nothing outlives Close. Such an engine is not killed,
 	// and its files are not damaged.
 	Volatile bool
-	// Shared says that several processes may have a store open. Of one that is
-	// not, the second opener gets a [*storage.LockedError].
+	// Shared says that several processes may have a store open. Otherwise the
+	// second opener gets a [*storage.LockedError].
 	Shared bool
 	// Files are the files that hold the store, as patterns of [path.Match]
-	// relative to the directory: the suite flips bits in them and cuts them, and
-	// the damage must be found. Files that people may edit are not among them.
+	// relative to the directory: the suite flips bits in them and truncates them,
+	// and the damage must be detected. Files that people may edit are not among
+	// them.
 	Files []string
-	// Logs are the files whose end a crash may leave torn: the suite cuts them,
-	// and the store must go on without the last write.
+	// Logs are the files whose end a crash may leave torn: the suite truncates
+	// them, and the store must continue without the last write.
 	Logs []string
-	// Journal is a part of the path of the file from which the engine makes its
-	// writes again after a power loss, if it writes to other files after the
-	// sync of that one; see the case full-is-synced.
+	// Journal is part of the path of the file from which the engine repeats its
+	// writes after a power loss, if it writes to other files after syncing that
+	// one; see the case full-is-synced.
 	Journal string
 	// TornReads says that a reader may see a batch in progress.
 	TornReads bool
@@ -102,7 +103,7 @@ func cases() []testCase {
 		upkeepCases(), transferCases(), modelCases(), processCases(), damageCases(), traceCases(), crashCases())
 }
 
-// strongest opens with the best durability there is.
+// strongest opens with the best durability available.
 func (e Engine) strongest() func(context.Context, string) (storage.Adapter, error) {
 	if e.Full != nil {
 		return e.Full
@@ -256,8 +257,8 @@ func fill(t testing.TB, e Engine, a storage.Adapter, n int) []string {
 	return keys
 }
 
-// sound checks that the engine finds no damage in itself, and leaves no document
-// out.
+// sound checks that the engine finds no damage in itself, and that no document
+// is left out.
 func sound(t testing.TB, e Engine, a storage.Adapter) {
 	t.Helper()
 	for f, err := range storage.Unreadable(context.Background(), a, "") {

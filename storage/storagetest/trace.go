@@ -20,19 +20,19 @@ func traceCases() []testCase {
 	return []testCase{{name: "full-is-synced", run: fullIsSynced, durable: true}}
 }
 
-// written are the system calls that show what is written and synced, for
-// strace; those with a question mark are not on every machine.
+// written are the system calls, for strace, that show what is written and
+// synced; those with a question mark do not exist everywhere.
 const written = "openat,write,pwrite64,writev,pwritev,?pwritev2,fsync,fdatasync,msync,?rename,renameat,?renameat2,?link,linkat"
 
-// fullIsSynced proves, by tracing system calls, that a write of an engine
-// opened with storage.Full is synced before it is acknowledged: between two
-// acknowledgements of a lone writer there is a sync, and what was written to one
-// of the Files and Logs, or renamed into a directory, was synced after that. Of
-// an engine with a Journal, only that file is looked at.
+// fullIsSynced proves, by tracing system calls, that an engine opened with
+// storage.Full syncs a write before acknowledging it: between two
+// acknowledgements of a lone writer there is a sync, and what was written to
+// one of the Files and Logs, or renamed into a directory, was synced after
+// that. For an engine with a Journal, only that file is examined.
 func fullIsSynced(t *testing.T, e Engine) {
 	const writes = 20
 	if e.Full == nil {
-		return // it claims nothing
+		return // it promises nothing
 	}
 	if dir, ok := childOf(t); ok {
 		writeSynced(e, dir, writes)
@@ -59,7 +59,7 @@ func fullIsSynced(t *testing.T, e Engine) {
 	}
 }
 
-// mustSync reports whether the suite looks at the syncs of a file or directory
+// mustSync reports whether the suite examines the syncs of a file or directory
 // of the store in dir.
 func (e Engine) mustSync(dir, name string) bool {
 	if e.Journal != "" {
@@ -86,12 +86,12 @@ func writeSynced(e Engine, dir string, writes int) {
 	os.Exit(0)
 }
 
-// A call is on one line of a trace, or on two if another thread's comes between
-// them; the second then does not have the arguments.
+// A call is on one line of a trace, or on two if a line of another thread comes
+// between; the second then lacks the arguments.
 var (
 	traceCall    = regexp.MustCompile(`^(\d+) +(\w+)\((.*)$`)
 	traceResumed = regexp.MustCompile(`^(\d+) +<\.\.\. \w+ resumed>(.*)$`)
-	traceFile    = regexp.MustCompile(`^\d+<(/[^>]*)>`) // the first argument, unless it is a pipe or the like
+	traceFile    = regexp.MustCompile(`^\d+<(/[^>]*)>`) // the first argument, unless it is not a file
 	traceName    = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
 )
 
@@ -101,15 +101,15 @@ type traced struct {
 	begun      int // line
 }
 
-// follower reads a trace and finds the acknowledgements of what is not synced.
+// follower reads a trace and finds acknowledgements of unsynced writes.
 type follower struct {
 	look     func(name string) bool // whether a file matters
 	acks     int
 	problems []string
 
-	synced bool              // something, since the last acknowledgement
-	dirty  map[string]int    // file → line of its last write that is not synced
-	direct map[string]bool   // files that were opened so that every write is synced
+	synced bool              // whether anything was, since the last acknowledgement
+	dirty  map[string]int    // file → line of its last unsynced write
+	direct map[string]bool   // files opened so that every write is synced
 	begun  map[string]traced // thread → call that has not ended
 }
 
@@ -135,7 +135,7 @@ func (f *follower) follow(trace io.Reader) error {
 	return lines.Err()
 }
 
-// begin is what a call may do as soon as it has begun.
+// begin processes what a call may do as soon as it has begun.
 func (f *follower) begin(c traced) {
 	switch c.name {
 	case "write", "pwrite64", "writev", "pwritev", "pwritev2":
@@ -159,7 +159,7 @@ func (f *follower) begin(c traced) {
 	}
 }
 
-// end is what a call has done when it has returned.
+// end processes what a call has done when it has returned.
 func (f *follower) end(c traced, result string) {
 	name := c.file()
 	switch c.name {
@@ -171,7 +171,7 @@ func (f *follower) end(c traced, result string) {
 		if !strings.HasSuffix(result, "= 0") {
 			return
 		}
-	case "msync": // of whichever file it is
+	case "msync": // of an unknown file
 		f.synced = f.synced || strings.HasSuffix(result, "= 0")
 		return
 	default:
@@ -197,7 +197,7 @@ func (f *follower) acknowledged() {
 	clear(f.dirty)
 }
 
-// file is the file that a call's first argument stands for, unless it is none.
+// file returns the file of a call's first argument, if there is one.
 func (c traced) file() string {
 	if m := traceFile.FindStringSubmatch(c.args); m != nil && !strings.HasPrefix(m[1], "/dev/") {
 		return m[1]

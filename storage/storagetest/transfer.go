@@ -23,7 +23,7 @@ func transferCases() []testCase {
 	}
 }
 
-// variety sets a bit of everything and returns the tally of it.
+// variety stores a bit of everything and returns the tally.
 func variety(t *testing.T, e Engine, a storage.Adapter) backup.Tally {
 	t.Helper()
 	declare(t, a, "even", "tags")
@@ -46,7 +46,8 @@ func variety(t *testing.T, e Engine, a storage.Adapter) backup.Tally {
 	return tally
 }
 
-// alike checks that a store holds what variety made, and answers as it did.
+// alike checks that a store holds what variety stored, and answers as the
+// original did.
 func alike(t *testing.T, a, original storage.Adapter, tally backup.Tally) {
 	t.Helper()
 	got, err := backup.TallyOf(t.Context(), a)
@@ -82,7 +83,7 @@ func backupAndRestore(t *testing.T, e Engine) {
 		t.Fatalf("Restore into mem: %v", err)
 	}
 	diff(t, "tally of the restored", read, tally)
-	if !e.has("Statter") { // then the backup knows no indexes
+	if !e.has("Statter") { // then the backup has no indexes
 		declare(t, m, "even", "tags")
 	}
 	alike(t, m, a, tally)

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// file is the content of a file, up to the zeros at its end, of which engines
-// that reserve room have many.
+// file is the content of a file, without the zeros at its end, of which
+// preallocated files have many.
 type file struct {
 	content []byte
-	size    int64 // with the zeros
+	size    int64 // including the zeros
 }
 
 // tree is the files of a directory, by their names with slashes.
@@ -66,7 +66,7 @@ func (files tree) with(t *testing.T, name string, f file) string {
 	return dir
 }
 
-// matching are the names that match a pattern, in order. Every pattern must
+// matching returns the names that match a pattern, in order. Every pattern must
 // match one.
 func (files tree) matching(t *testing.T, patterns []string) (names []string) {
 	t.Helper()

@@ -142,8 +142,8 @@ func compactDurable(t *testing.T, e Engine) {
 	sound(t, e, a)
 }
 
-// snapshot takes snapshots and backups while batches are made: each shows all
-// of a batch or nothing of it, and nothing of what comes later.
+// snapshot takes snapshots and backups while batches are applied: each shows
+// all of a batch or nothing of it, and nothing of what comes later.
 func snapshot(t *testing.T, e Engine) {
 	a := e.open(t)
 	declare(t, a, "f")
@@ -202,7 +202,7 @@ func snapshot(t *testing.T, e Engine) {
 		}
 		whole("a backup", m)
 	}
-	// A snapshot outlives what it was taken of.
+	// A snapshot outlives its original.
 	still, err := storage.Snapshot(t.Context(), a)
 	if err != nil {
 		t.Fatal(err)
@@ -218,9 +218,10 @@ func snapshot(t *testing.T, e Engine) {
 	}
 }
 
-// calls is every call there is, by name, with what it returned.
+// calls has every method and function there is, by name, with the error that it
+// returned.
 func calls(ctx context.Context, e Engine, a storage.Adapter) map[string]error {
-	// A sequence that ends without an error keeps its nil.
+	// A sequence that ends without an error leaves nil.
 	errs := map[string]error{"List": nil, "Scan": nil, "Scan in reverse": nil, "Find all": nil, "Find": nil}
 	if e.has("Checker") {
 		errs["Check"] = nil

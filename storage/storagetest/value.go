@@ -110,7 +110,7 @@ func hostileKeys(t *testing.T, e Engine) {
 			set(t, a, key, value)
 		}
 	}
-	// Raw keys that EscapeSegment would not make are keys too.
+	// Raw keys that EscapeSegment would not produce are valid keys too.
 	for i, key := range []string{"doc/raw key", "doc/raw/deeper", "_rec/ra\x00w", "_rec/%", "_rec/_", "_", "_r", "doc/raw\u0085"} {
 		value := fmt.Sprintf(`{"raw":%d}`, i)
 		keys[key] = value

@@ -69,13 +69,13 @@ func watch(t *testing.T, e Engine) {
 	diff(t, "events of documents", takeUntil(t, docs, "doc/last"), wantDocs)
 }
 
-// watchOverflow: a reader that falls behind is told so, and then goes on.
+// watchOverflow: a reader that falls behind is told so, and can continue.
 func watchOverflow(t *testing.T, e Engine) {
 	a := e.open(t)
 	events := subscribe(t, t.Context(), a, "_rec/")
 	next, stop := iter.Pull2(events)
 	defer stop()
-	const most = 200_000 // any bound below this will do
+	const most = 200_000 // any smaller bound will do
 	overflow, seen := false, 0
 	for written := 0; written < most && !overflow; {
 		for range 5 {
