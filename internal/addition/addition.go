@@ -1,22 +1,23 @@
-// Package addition says how a text was added to: what is new in it, and where. It
-// says nothing of a text that lost something. Texts are any bytes.
+// Package addition describes how a text grew: what was added, and where. It
+// does not describe a text that lost something. Texts are arbitrary bytes.
 package addition
 
 import "bytes"
 
-// Addition makes a new text of an old one, of which all stays, in its order. Steps
-// are twos of numbers: how many bytes stay, and how many of Fresh follow them.
+// Addition turns an old text into a new one that contains all of it, in order.
+// Steps are pairs of numbers: how many bytes stay, and how many of Fresh follow
+// them.
 type Addition struct {
 	Steps []int
 	Fresh []byte
 }
 
-// anchor is how many bytes of the old text are looked for after what was added. A
-// shorter stretch between two additions is not found.
+// anchor is how many bytes of the old text are searched for after an addition.
+// A shorter stretch between two additions is not found.
 const anchor = 24
 
-// Find returns how one text was added to, and false where it finds that something
-// of it went, or was moved.
+// Find returns how one text grew into another. It returns false if it finds
+// that something was removed or moved.
 func Find(from, to []byte) (a Addition, ok bool) {
 	for {
 		kept := alike(from, to)
@@ -45,7 +46,7 @@ func (a *Addition) add(kept int, fresh []byte) {
 	a.Fresh = append(a.Fresh, fresh...)
 }
 
-// alike returns how many bytes two texts begin with alike.
+// alike returns the length of the common prefix of two texts.
 func alike(a, b []byte) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -54,7 +55,8 @@ func alike(a, b []byte) int {
 	return n
 }
 
-// Apply returns the new text, and false if the addition is none to that text.
+// Apply returns the new text, and false if the addition does not apply to that
+// text.
 func (a Addition) Apply(from []byte) (to []byte, ok bool) {
 	if len(a.Steps)%2 != 0 {
 		return nil, false

@@ -1,9 +1,9 @@
 // Package appendjson writes JSON by appending to a buffer: for records that are
-// encoded at every turn, where encoding/json's reflection is most of the cost. What
-// it writes decodes with encoding/json to the same values.
+// encoded at every turn, where encoding/json's reflection is most of the cost.
+// encoding/json decodes its output to the same values.
 //
-// Fields are written in the order of the calls, and an empty value is left out, as
-// omitempty does.
+// Fields are written in the order of the calls. Empty values are left out, as
+// with omitempty.
 package appendjson
 
 import (
@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// String appends text as a JSON string. Text that is not valid UTF-8 gets
-// replacement characters.
+// String appends text as a JSON string, with replacement characters for invalid
+// UTF-8.
 func String(b []byte, text string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
@@ -49,8 +49,8 @@ func String(b []byte, text string) []byte {
 	return append(append(b, text[from:]...), '"')
 }
 
-// plainPrefix returns how many bytes of text, from its start, stand for
-// themselves in a JSON string. It looks at eight at once.
+// plainPrefix returns how many bytes at the start of text need no escaping in a
+// JSON string. It examines eight at a time.
 func plainPrefix(text string) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	i := 0
@@ -70,7 +70,8 @@ func plainPrefix(text string) int {
 	return i
 }
 
-// Field appends a name and a colon, after a comma unless an object just began.
+// Field appends a name and a colon, after a comma unless an object has just
+// begun.
 func Field(b []byte, name string) []byte {
 	if n := len(b); n > 0 && b[n-1] != '{' {
 		b = append(b, ',')
@@ -80,7 +81,7 @@ func Field(b []byte, name string) []byte {
 	return append(b, '"', ':')
 }
 
-// Text appends a field with a text, unless that is empty.
+// Text appends a field with a text, unless it is empty.
 func Text(b []byte, name, text string) []byte {
 	if text == "" {
 		return b
@@ -88,7 +89,7 @@ func Text(b []byte, name, text string) []byte {
 	return String(Field(b, name), text)
 }
 
-// Int appends a field with a number, unless that is 0.
+// Int appends a field with a number, unless it is 0.
 func Int(b []byte, name string, n int) []byte {
 	if n == 0 {
 		return b
@@ -96,7 +97,7 @@ func Int(b []byte, name string, n int) []byte {
 	return strconv.AppendInt(Field(b, name), int64(n), 10)
 }
 
-// Bool appends a field that is true, if it is.
+// Bool appends a field with true, unless the value is false.
 func Bool(b []byte, name string, v bool) []byte {
 	if !v {
 		return b
@@ -104,7 +105,8 @@ func Bool(b []byte, name string, v bool) []byte {
 	return append(Field(b, name), "true"...)
 }
 
-// Time appends a field with a time in RFC 3339, unless that is zero. Its year has four digits.
+// Time appends a field with a time in RFC 3339, unless it is zero. The year
+// must have four digits.
 func Time(b []byte, name string, t time.Time) []byte {
 	if t.IsZero() {
 		return b
@@ -114,7 +116,7 @@ func Time(b []byte, name string, t time.Time) []byte {
 	return append(b, '"')
 }
 
-// Texts appends a field with a list of texts, unless that is empty.
+// Texts appends a field with a list of texts, unless it is empty.
 func Texts(b []byte, name string, texts []string) []byte {
 	if len(texts) == 0 {
 		return b
@@ -129,7 +131,7 @@ func Texts(b []byte, name string, texts []string) []byte {
 	return append(b, ']')
 }
 
-// Ints appends a field with a list of numbers, unless that is empty.
+// Ints appends a field with a list of numbers, unless it is empty.
 func Ints(b []byte, name string, ns []int) []byte {
 	if len(ns) == 0 {
 		return b
@@ -144,7 +146,7 @@ func Ints(b []byte, name string, ns []int) []byte {
 	return append(b, ']')
 }
 
-// Value appends what encoding/json makes of a value that it can encode.
+// Value appends the encoding/json form of a value that has one.
 func Value(b []byte, v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {

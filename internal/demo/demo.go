@@ -1,13 +1,13 @@
-// Package demo holds the conversation that the tool replays to show itself:
+// Package demo has the conversation that the tool replays as a demonstration:
 // three weeks of an engineer and her assistant, in two threads. Mira moves a
-// service from MySQL to PostgreSQL, and prepares a talk about it in another
+// service from MySQL to PostgreSQL and prepares a talk about it in another
 // town. She changes her mind as people do: deadlines move, a decision is
 // reversed, a preference is corrected; and what is asked in one thread was said
 // in the other, or a week ago.
 //
-// It is invented, people, service and numbers. It is not a recording of a
-// model: the answers are what a model with this memory could have said, and
-// they ask nothing of the layers but to bring back what stands in the file.
+// People, service and numbers are invented. It is not a recording of a model:
+// the answers are what a model with this memory could have said, and all that
+// they require of the layers is to recall what the file contains.
 package demo
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/stratamem/strata/internal/transcript"
 )
 
-// Resource is whom the conversation is with: both threads are hers.
+// Resource is the person in the conversation: both threads are hers.
 const Resource = "mira"
 
 // The threads.

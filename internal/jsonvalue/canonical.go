@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Canonical returns the form of a value that storage.Canonical describes. data has
-// passed [Check].
+// Canonical returns the form of a value that storage.Canonical describes. data
+// must have passed [Check].
 func Canonical(data []byte) []byte {
 	s := scanner{data: data}
 	n := s.tree()
 	return n.canonical(make([]byte, 0, len(data)))
 }
 
-// node is a JSON value whose objects can be sorted before it is written. A tree
-// keeps [Canonical] linear in the depth of the value.
+// node is a JSON value whose objects can be sorted before it is written.
+// Building a tree keeps [Canonical] linear in the depth of the value.
 type node struct {
 	name    []byte // decoded; of a member of an object
 	literal []byte // of a scalar
@@ -70,7 +70,7 @@ func (n *node) canonical(out []byte) []byte {
 // valid UTF-8.
 func AppendString(out, text []byte) []byte {
 	out = append(out, '"')
-	from := 0 // what is before is written
+	from := 0 // everything before it is written
 	for i, c := range text {
 		if c >= 0x20 && c != '"' && c != '\\' {
 			continue

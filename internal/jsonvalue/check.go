@@ -13,10 +13,10 @@ import (
 // maxDepth is how deep a value may be nested: the limit of encoding/json.
 const maxDepth = 10_000
 
-// Check returns the rule that data breaks as one JSON value, or "". Beside the
-// grammar of RFC 8259 it holds data to what all readers agree on: no object has a
-// name twice, escapes written out, no string has a lone surrogate, all is valid
-// UTF-8, and nothing is nested over 10,000 deep.
+// Check returns the rule for a single JSON value that data breaks, or "". In
+// addition to the grammar of RFC 8259 it requires what all readers agree on: no
+// object has a name twice, with escapes decoded, no string has a lone
+// surrogate, everything is valid UTF-8, and nothing is nested over 10,000 deep.
 func Check(data []byte) (rule string) {
 	s := scanner{data: data}
 	s.space()
@@ -30,7 +30,7 @@ func Check(data []byte) (rule string) {
 }
 
 // scanner walks over JSON without decoding it. The methods named check
-// validate; the others rely on data that was validated before.
+// validate; the others rely on earlier validation.
 type scanner struct {
 	data  []byte
 	pos   int
@@ -163,11 +163,11 @@ func (s *scanner) checkString() string {
 	return s.malformed("string without an end")
 }
 
-// plain returns how many of eight bytes of a string need no closer look, up to the
-// first that does: they are printable ASCII other than the quote and the backslash.
-// (In bytes below 0x80, x - 0x20 and (x ^ c) - 1 borrow into the high bit exactly where
-// x is a control character or is c; a borrow from a lower byte only follows one that
-// was found.)
+// plain returns how many of eight bytes of a string need no closer look, up to
+// the first that does: they are printable ASCII other than the quote and the
+// backslash. (In bytes below 0x80, x - 0x20 and (x ^ c) - 1 borrow into the
+// high bit exactly where x is a control character or is c; a borrow from a
+// lower byte only follows one that was found.)
 func plain(word uint64) int {
 	const ones = 0x0101010101010101
 	quote, slash := word^ones*'"', word^ones*'\\'

@@ -1,10 +1,11 @@
-// Package jsonvalue reads JSON where it stands: it tells whether a text is JSON that
-// every reader takes for the same, walks over members and elements, and decodes no
-// more than is asked for.
+// Package jsonvalue reads JSON in place: it checks that a text is JSON that
+// every reader understands in the same way, walks over members and elements,
+// and decodes only what is asked for.
 //
-// It makes no values for Go's types, which encoding/json does. The one decision: a
-// text is checked once, as a whole, and is then walked over without another check, so
-// that who wants three fields of a document pays for three.
+// It does not decode into Go types, as encoding/json does. The one decision: a
+// text is checked once, as a whole, and then walked over without further
+// checks, so that reading three fields of a document costs as much as three
+// fields.
 package jsonvalue
 
 import (
@@ -16,11 +17,11 @@ import (
 	"unicode/utf8"
 )
 
-// Value is one JSON value, without white space around it, that [Check] found no fault
-// with. Values within it share its bytes.
+// Value is one JSON value, without white space around it, that has passed
+// [Check]. Values within it share its bytes.
 type Value []byte
 
-// Of returns the value that data holds. data has passed [Check].
+// Of returns the value in data, which must have passed [Check].
 func Of(data []byte) Value { return bytes.Trim(data, " \t\r\n") }
 
 // IsObject reports whether v is an object.
@@ -29,7 +30,7 @@ func (v Value) IsObject() bool { return v[0] == '{' }
 // IsList reports whether v is a list.
 func (v Value) IsList() bool { return v[0] == '[' }
 
-// Text returns the text of a string, and false if v is none.
+// Text returns the text of a string, and false if v is not a string.
 func (v Value) Text() (string, bool) {
 	if v[0] != '"' {
 		return "", false
@@ -37,7 +38,7 @@ func (v Value) Text() (string, bool) {
 	return string(decode(v)), true
 }
 
-// Scalar returns the text of a string, or a number or boolean as it is written, and
+// Scalar returns the text of a string, or a number or boolean as written, and
 // false for null, objects and lists.
 func (v Value) Scalar() (string, bool) {
 	switch v[0] {
@@ -49,15 +50,16 @@ func (v Value) Scalar() (string, bool) {
 	return string(v), true
 }
 
-// Any returns the value as encoding/json decodes it, numbers as [json.Number].
+// Any returns the value as encoding/json would decode it, with numbers as
+// [json.Number].
 func (v Value) Any() any {
 	s := scanner{data: v}
 	return s.any()
 }
 
-// Members yields the names of an object, decoded, with their values, in the order in
-// which they are written; nothing for a value of another kind. A name is valid as
-// long as the value is, and is not to be changed.
+// Members yields the names of an object, decoded, with their values, in the
+// order written; nothing for any other value. A name is valid as long as the
+// value is, and must not be modified.
 func (v Value) Members() iter.Seq2[[]byte, Value] {
 	return func(yield func([]byte, Value) bool) {
 		if !v.IsObject() {
@@ -73,7 +75,7 @@ func (v Value) Members() iter.Seq2[[]byte, Value] {
 	}
 }
 
-// Elements yields the elements of a list; nothing for a value of another kind.
+// Elements yields the elements of a list; nothing for any other value.
 func (v Value) Elements() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		if !v.IsList() {
@@ -88,9 +90,9 @@ func (v Value) Elements() iter.Seq[Value] {
 	}
 }
 
-// Fields yields the scalars of the members with one of the names: the name and one
-// scalar at a time, in the order of the object. Of a list they are those of its
-// elements; one that is repeated is yielded as often.
+// Fields yields the scalars of the members with one of the names: the name and
+// one scalar at a time, in the order of the object. For a list, these are the
+// scalars among its elements; duplicates are yielded as often as they occur.
 func (v Value) Fields(names ...string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for name, value := range v.Members() {
@@ -110,7 +112,8 @@ func (v Value) Fields(names ...string) iter.Seq2[string, string] {
 	}
 }
 
-// any decodes the value at pos and stops after it: in one pass, however deep it is.
+// any decodes the value at pos and stops after it, in one pass, however deep it
+// is.
 func (s *scanner) any() any {
 	switch s.peek() {
 	case '{':
@@ -141,7 +144,7 @@ func (s *scanner) any() any {
 	}
 }
 
-// decode returns the text of a valid string literal, sharing its bytes where
+// decode returns the text of a valid string literal, sharing its bytes if
 // nothing is escaped.
 func decode(literal []byte) []byte {
 	inner := literal[1 : len(literal)-1]

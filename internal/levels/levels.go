@@ -1,13 +1,14 @@
-// Package levels keeps the segments of an index, records of a store that never
-// change once they are written, and the picture that is made of them in memory.
+// Package levels maintains the segments of an index, which are records of a
+// store that never change once written, and the in-memory picture that is built
+// from them.
 //
 //	s/<level>/<name>  a segment; its name ends with a digest of it
 //	head              differs after every change
 //	deep              differs after every change of a level above 0
 //
-// Writers put small segments on level 0 and merge them to larger ones above. So
-// a reader finds out by one record that nothing changed, and by listing level 0
-// what did, nearly always. Any number of processes read and write.
+// Writers put small segments on level 0 and merge them into larger ones above.
+// So a reader learns from one record that nothing changed, and nearly always
+// from listing level 0 what did. Any number of processes may read and write.
 package levels
 
 import (
@@ -25,7 +26,7 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Levels is how many there are.
+// Levels is the number of levels.
 const Levels = 3
 
 const (
@@ -34,10 +35,11 @@ const (
 	segments = "s/"
 )
 
-// Key returns the key that a new segment is given, relative to the index. That of
-// level 0 sorts before all others there: what writers add last stands at one place,
-// behind head, where a store that writes whole pages writes one. The name begins
-// with four digits that count down, then, and starts anew when the level is empty.
+// Key returns the key of a new segment, relative to the index. On level 0 it
+// sorts before all others: what writers add last is all in one place, after
+// head, where a store that writes whole pages writes a single one. To that end
+// the name begins with four digits that count down and start again when the
+// level is empty.
 func (s *Set[P]) Key(level int, record []byte) string {
 	if level > 0 {
 		return prefix(level) + digest(record)
@@ -51,8 +53,8 @@ func (s *Set[P]) Key(level int, record []byte) string {
 	return fmt.Sprintf("%s%04x-%s", prefix(level), next, digest(record))
 }
 
-// place returns the number that the name of a segment of level 0 begins with, if it
-// has one: those written before there were any have none.
+// place returns the number with which the name of a segment of level 0 begins,
+// if it has one: older segments have none.
 func place(key string) (uint16, bool) {
 	name, ok := strings.CutPrefix(key, prefix(0))
 	if !ok || len(name) < 5 || name[4] != '-' {
@@ -75,25 +77,25 @@ func IsSegment(key string) bool { return strings.HasPrefix(key, segments) }
 // Level returns the level of a segment by its key.
 func Level(key string) int { return int(key[len(segments)] - '0') }
 
-// Set is the segments that a picture has. Who reads the picture or the set holds
+// Set is the segments in a picture. Readers of the picture or the set must hold
 // its lock, see [Set.View]; the functions are called with the lock held for
 // writing.
 type Set[P any] struct {
 	sync.RWMutex
-	Parts map[string]P // by key: what Load returned
+	Parts map[string]P // by key: the results of Load
 
 	Name  string                                                                           // of the index, for errors
 	Load  func(ctx context.Context, r storage.Reader, key string, value []byte) (P, error) // adds a segment to the picture
-	Drop  func(P)                                                                          // takes it out
-	Ready func() bool                                                                      // ends a change; false asks for a picture that is made anew
+	Drop  func(P)                                                                          // removes it from the picture
+	Ready func() bool                                                                      // ends a change; false asks to rebuild the picture
 	Reset func()                                                                           // empties the picture
 
 	head, deep string // as last read
-	partial    bool   // a read was not finished
+	partial    bool   // whether a read was not finished
 }
 
-// View brings the picture up to date with the store and locks it for reading:
-// without an error, the caller unlocks it.
+// View brings the picture up to date with the store and locks it for reading.
+// Unless there is an error, the caller must unlock it.
 func (s *Set[P]) View(ctx context.Context, r storage.Reader) error {
 	for {
 		head, err := s.record(ctx, r, headKey)
@@ -109,10 +111,10 @@ func (s *Set[P]) View(ctx context.Context, r storage.Reader) error {
 			return err
 		}
 		s.RLock()
-		if !s.partial { // what changed since is for the next call
+		if !s.partial { // later changes are for the next call
 			return nil
 		}
-		s.RUnlock() // between the two another goroutine began to read, and failed
+		s.RUnlock() // in between, another goroutine began to read and failed
 	}
 }
 
@@ -128,8 +130,8 @@ func (s *Set[P]) refresh(ctx context.Context, r storage.Reader, head string) (er
 		s.reset()
 	}
 	s.partial = true
-	// A writer may be at work: a segment that a list shows may be gone when it
-	// is read, merged into one that the list has not. Then look again.
+	// A writer may be at work: a listed segment may be gone when it is read,
+	// merged into one that was not listed. Then try again.
 	for range 16 {
 		err = s.read(ctx, r)
 		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, errMoved) {
@@ -172,10 +174,10 @@ func (s *Set[P]) failed(err error) error {
 	return nil
 }
 
-// read lists the segments of the levels that changed, loads those that are new
-// and drops those that are gone. What it notes of the store is older than what
-// it reads of it, so that it misses no change; after an error it notes nothing,
-// and what is loaded stays for the next attempt.
+// read lists the segments of the levels that changed, loads new ones and drops
+// those that are gone. What it remembers of the store is older than what it
+// reads, so it misses no change. After an error it remembers nothing, and what
+// is loaded stays for the next attempt.
 func (s *Set[P]) read(ctx context.Context, r storage.Reader) error {
 	head, err := s.record(ctx, r, headKey)
 	if err != nil {
@@ -190,7 +192,7 @@ func (s *Set[P]) read(ctx context.Context, r storage.Reader) error {
 		levels = 1
 	}
 	there := make(map[string]bool)
-	if len(s.Parts) == 0 && levels > 1 { // values are wanted of all
+	if len(s.Parts) == 0 && levels > 1 { // all values are needed
 		err = s.loadAll(ctx, r, there)
 	} else {
 		err = s.update(ctx, r, levels, there)
@@ -213,8 +215,8 @@ func (s *Set[P]) read(ctx context.Context, r storage.Reader) error {
 	return nil
 }
 
-// loadAll loads every segment, those of the highest level first: what is in one of
-// those and below as well, a picture has there.
+// loadAll loads every segment, those of the highest level first: if something
+// is also in a lower one, the picture has it from the higher.
 func (s *Set[P]) loadAll(ctx context.Context, r storage.Reader, there map[string]bool) error {
 	for level := Levels - 1; level >= 0; level-- {
 		for e, err := range r.Scan(ctx, prefix(level), nil) {
@@ -230,7 +232,7 @@ func (s *Set[P]) loadAll(ctx context.Context, r storage.Reader, there map[string
 	return nil
 }
 
-// update loads the new segments of the lowest levels and notes which are there.
+// update loads the new segments of the lowest levels and records which exist.
 func (s *Set[P]) update(ctx context.Context, r storage.Reader, levels int, there map[string]bool) error {
 	var fresh []string
 	for level := range levels {
@@ -279,11 +281,11 @@ func (s *Set[P]) Keys(level int) []string {
 	return keys
 }
 
-// Mark adds to operations on segments those that say that something changed.
+// Mark adds to operations on segments those that record that something changed.
 func (s *Set[P]) Mark(ops []storage.Op) []storage.Op { return mark(ops, s.head, s.deep) }
 
-// mark has the records follow from what they were and from the change, so that
-// they differ after each, whoever makes it.
+// mark derives the records from their old values and from the change, so that
+// they differ after each change, whoever makes it.
 func mark(ops []storage.Op, head, deep string) []storage.Op {
 	var change strings.Builder
 	isDeep := false
@@ -300,7 +302,7 @@ func mark(ops []storage.Op, head, deep string) []storage.Op {
 	return ops
 }
 
-// Clear removes every segment of an index, also those that cannot be read, in
+// Clear removes every segment of an index, including unreadable ones, in
 // batches.
 func Clear(ctx context.Context, s storage.Scoped) error {
 	var gone []storage.Op
@@ -311,7 +313,7 @@ func Clear(ctx context.Context, s storage.Scoped) error {
 		gone = append(gone, storage.Remove(key))
 	}
 	limits := s.Limits()
-	limits.Ops = max(limits.Ops-2, 1) // beside them head and deep
+	limits.Ops = max(limits.Ops-2, 1) // besides these, head and deep
 	for ops := range limits.Batches(gone) {
 		head, err := record(ctx, s, headKey)
 		if err != nil {

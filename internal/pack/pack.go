@@ -1,13 +1,13 @@
-// Package pack makes records shorter that are written in great numbers: turns,
-// states, what layers keep. It knows nothing of what is in them.
+// Package pack compresses records that are written in great numbers: turns,
+// states, records of layers. It knows nothing about their content.
 //
-// A record is stored as a Zstandard frame (RFC 8878) where that is shorter, else
-// as it is. A frame is made without a checksum, since engines verify theirs, and
-// any program that knows the format reads it.
+// A record is stored as a Zstandard frame (RFC 8878) if that is shorter, and
+// otherwise unchanged. Frames have no checksum, since engines verify their own,
+// and any program that knows the format can read them.
 //
-// On turns of an assistant's thread, 20 KB of JSON, a frame has a third of the
-// bytes. flate takes longer for less; S2 takes a third of the time, and its blocks
-// are half as long again.
+// For turns of an assistant's thread, 20 KB of JSON, a frame has a third of the
+// bytes. flate takes longer and compresses less; S2 takes a third of the time,
+// but its blocks are half as long again.
 package pack
 
 import (
@@ -19,31 +19,33 @@ import (
 )
 
 const (
-	// MaxRecord is how many bytes a record may have that is unpacked: more than
-	// any value of a store.
+	// MaxRecord is the maximum size of a record to unpack, in bytes: more than any
+	// value of a store.
 	MaxRecord = 16 << 20
 
 	worthwhile = 256 // bytes
 )
 
-// ErrDamaged says that a frame cannot be unpacked.
+// ErrDamaged means that a frame cannot be unpacked.
 var ErrDamaged = errors.New("the packed record is damaged")
 
-var frame = []byte{0x28, 0xB5, 0x2F, 0xFD} // how one begins
+var frame = []byte{0x28, 0xB5, 0x2F, 0xFD} // the beginning of every frame
 
-// codec is made whole before main, with the encoder's channel, which its first use
-// makes: a channel that is made in a bubble of testing/synctest is fatal to who uses
-// it outside, and the bubbles of a program's tests share this package.
+// codec is initialized completely before main, including the encoder's channel,
+// which the first use creates: a channel created in a testing/synctest bubble
+// is fatal to users outside it, and all bubbles of a program's tests share this
+// package.
 var codec = func() (c struct {
 	*zstd.Encoder
 	*zstd.Decoder
 }) {
 	const atOnce = 2
-	// Each of them keeps a window, of 8 MB by default. Few records are longer than this.
+	// Each of them keeps a window, of 8 MB by default. Few records are longer than
+	// this one.
 	const window = 1 << 20
-	// Records are short: with the tables of the next level, which are six times as
-	// large, a turn is packed in twice the time, and is three hundredths shorter.
-	// What has no repetitions, as an index, is still worth its Huffman codes.
+	// Records are short: with the next level, whose tables are six times as large,
+	// packing a turn takes twice the time and saves three hundredths. What has no
+	// repetitions, such as an index, still benefits from Huffman coding.
 	const level = zstd.SpeedFastest
 	var err error
 	c.Encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithAllLitEntropyCompression(true),
@@ -51,16 +53,16 @@ var codec = func() (c struct {
 	if err == nil {
 		c.Decoder, err = zstd.NewReader(nil, zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxRecord), zstd.WithDecoderConcurrency(atOnce))
 	}
-	if err != nil { // of the options, which are constant
+	if err != nil { // from the options, which are constant
 		panic(err)
 	}
 	c.EncodeAll(nil, nil)
 	return c
 }()
 
-// Pack returns what to store of a record: the record itself, or a frame in
-// buffer, which it replaces where it is too short. A record that begins as a frame
-// does is always packed.
+// Pack returns how to store a record: the record itself, or a frame in buffer,
+// which is replaced if it is too short. A record that begins like a frame is
+// always packed.
 func Pack(buffer *[]byte, record []byte) []byte {
 	alike := bytes.HasPrefix(record, frame)
 	if len(record) < worthwhile && !alike {
@@ -73,8 +75,7 @@ func Pack(buffer *[]byte, record []byte) []byte {
 	return record
 }
 
-// Unpack returns the record that Pack made something of. It is stored itself
-// where that is no frame.
+// Unpack reverses Pack. Data that is not a frame is returned unchanged.
 func Unpack(stored []byte) ([]byte, error) {
 	if !bytes.HasPrefix(stored, frame) {
 		return stored, nil
