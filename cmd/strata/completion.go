@@ -6,10 +6,8 @@ import (
 	"github.com/stratamem/strata/bench"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/soma"
+	"github.com/stratamem/strata/storage/open"
 )
-
-// engineSpecs are how the names of stores begin.
-var engineSpecs = []string{"bolt:", "badger:", "vault:"}
 
 // complete has a shell complete what flags of the verbs below cmd take, where that
 // is one of a few words.
@@ -28,7 +26,11 @@ func complete(cmd *cobra.Command) {
 			must(cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(some, cobra.ShellCompDirectiveNoFileComp)))
 		}
 	}
-	stores := cobra.FixedCompletions(engineSpecs, cobra.ShellCompDirectiveNoSpace)
+	var specs []string // as the names of stores begin
+	for _, scheme := range open.Schemes() {
+		specs = append(specs, scheme+":")
+	}
+	stores := cobra.FixedCompletions(specs, cobra.ShellCompDirectiveNoSpace)
 	if cmd.Flags().Lookup("db") != nil {
 		must(cmd.RegisterFlagCompletionFunc("db", stores))
 	}

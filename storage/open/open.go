@@ -2,8 +2,8 @@
 // configuration files.
 //
 // It is the only package that imports the engines; a program that knows its
-// engine imports just that engine. The one decision: the schemes are listed
-// here, in a switch. Nothing registers itself, and a caller with further
+// engine imports just that engine. The one decision: the engines are listed
+// here, in one table. Nothing registers itself, and a caller with further
 // engines passes them in.
 package open
 
@@ -60,41 +60,66 @@ func Open(ctx context.Context, spec string, opts *Options) (storage.Adapter, err
 		return nil, unknown("store is not named: use " + known)
 	case !ok || strings.ContainsAny(scheme, `/\.`) || len(scheme) == 1: // C:\agent.db
 		return nil, unknown(fmt.Sprintf("%q names no engine: use %q, or one of %s", spec, "bolt:"+spec, known))
-	case scheme == "bolt" && where == "":
-		return nil, unknown(`"bolt:" needs a file: use "bolt:agent.db"`)
-	case scheme == "bolt":
-		s, err := bolt.Open(ctx, where, &bolt.Options{Durability: opts.Durability, ReadOnly: opts.ReadOnly})
-		if err != nil {
-			return nil, err // not an Adapter that holds a nil store
+	}
+	for _, e := range engines {
+		switch {
+		case e.scheme != scheme:
+			continue
+		case e.where == "" && where != "":
+			return nil, unknown(fmt.Sprintf("%q takes nothing after its colon", scheme+":"))
+		case e.where != "" && where == "":
+			return nil, unknown(fmt.Sprintf("%q needs %s", scheme+":", e.needs))
 		}
-		return s, nil
-	case scheme == "badger" && where == "":
-		return nil, unknown(`"badger:" needs a directory: use "badger:agent"`)
-	case scheme == "badger":
-		s, err := badger.Open(ctx, where, &badger.Options{Durability: opts.Durability, ReadOnly: opts.ReadOnly})
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
-	case scheme == "vault" && where == "":
-		return nil, unknown(`"vault:" needs a directory: use "vault:notes"`)
-	case scheme == "vault":
-		s, err := vault.Open(ctx, where, &vault.Options{Durability: opts.Durability, ReadOnly: opts.ReadOnly, Files: opts.Files})
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
-	case scheme == "mem" && where != "":
-		return nil, unknown(`"mem:" takes nothing after its colon`)
-	case scheme == "mem":
-		return mem.New(), ctx.Err()
+		return e.open(ctx, where, opts)
 	}
 	return nil, unknown(fmt.Sprintf("engine %q is not known: use one of %s", scheme, known))
 }
 
+// engines are those that Open knows by itself. where is what a spec has behind the
+// colon, "" for nothing, and needs says so to whoever left it out.
+var engines = []struct {
+	scheme, where, needs string
+	open                 Opener
+}{
+	{"bolt", "FILE", `a file: use "bolt:agent.db"`, func(ctx context.Context, file string, o *Options) (storage.Adapter, error) {
+		return made(bolt.Open(ctx, file, &bolt.Options{Durability: o.Durability, ReadOnly: o.ReadOnly}))
+	}},
+	{"badger", "DIR", `a directory: use "badger:agent"`, func(ctx context.Context, dir string, o *Options) (storage.Adapter, error) {
+		return made(badger.Open(ctx, dir, &badger.Options{Durability: o.Durability, ReadOnly: o.ReadOnly}))
+	}},
+	{"vault", "DIR", `a directory: use "vault:notes"`, func(ctx context.Context, dir string, o *Options) (storage.Adapter, error) {
+		return made(vault.Open(ctx, dir, &vault.Options{Durability: o.Durability, ReadOnly: o.ReadOnly, Files: o.Files}))
+	}},
+	{"mem", "", "", func(ctx context.Context, _ string, _ *Options) (storage.Adapter, error) { return mem.New(), ctx.Err() }},
+}
+
+// made returns what an engine made, and no Adapter around a nil pointer if that is
+// nothing.
+func made[S storage.Adapter](s S, err error) (storage.Adapter, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Schemes returns the schemes of the engines that [Open] knows by itself and that keep
+// what they are given: all but "mem".
+func Schemes() []string {
+	var list []string
+	for _, e := range engines {
+		if e.where != "" {
+			list = append(list, e.scheme)
+		}
+	}
+	return list
+}
+
 // knownEngines lists how specs begin.
 func knownEngines(opts *Options) string {
-	list := []string{`"bolt:FILE"`, `"badger:DIR"`, `"vault:DIR"`, `"mem:"`}
+	var list []string
+	for _, e := range engines {
+		list = append(list, strconv.Quote(e.scheme+":"+e.where))
+	}
 	for _, scheme := range slices.Sorted(maps.Keys(opts.Engines)) {
 		list = append(list, strconv.Quote(scheme+":"))
 	}
