@@ -72,6 +72,8 @@ var rules = []rule{
 	{pkg: "projection/tiktoken/reference", packages: []string{"projection", "projection/tiktoken"}, modules: tiktokenGo},
 	{pkg: "projection/tiktoken/reference/generate", modules: []string{"github.com/pkoukk/tiktoken-go-loader"}},
 
+	{pkg: "adapters/adaptertest", packages: []string{"projection"}, modules: []string{"github.com/google/go-cmp"}},
+
 	{pkg: "memory/internal/stored", packages: []string{"storage", "projection", "internal/addition", "internal/appendjson", "internal/pack"}},
 	{pkg: "memory/thread", packages: []string{"storage", "projection", "memory/internal/stored"}},
 	{pkg: "memory", packages: []string{"storage", "projection", "memory/thread", "memory/internal/stored", "internal/appendjson", "internal/pack"}, modules: []string{
