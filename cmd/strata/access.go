@@ -9,15 +9,16 @@ import (
 	"strings"
 )
 
-// A copy says all that its source says, so whoever is kept out of one is to be kept
-// out of the other. Files of bolt and directories of badger are their owner's alone;
-// a vault is made for everyone to read, as directories of notes are.
+// A copy reveals everything that its source does, so whoever may not read one
+// may not read the other. Files of bolt and directories of badger are private
+// to their owner; a vault is made for everyone to read, as directories of notes
+// are.
 
-// everyone is the access of group and others to read.
+// everyone is read access for group and others.
 const everyone fs.FileMode = 0o044
 
-// forAll reports whether everyone may read a file, or all of a directory that a vault
-// does not keep to its owner by itself.
+// forAll reports whether everyone may read a file, or everything in a directory
+// except what a vault always keeps private.
 func forAll(from string) (open bool, err error) {
 	info, err := os.Stat(from)
 	if err != nil || !info.IsDir() || info.Mode()&everyone != everyone {
@@ -28,7 +29,7 @@ func forAll(from string) (open bool, err error) {
 		switch {
 		case err != nil:
 			open = false
-			return fs.SkipAll // what may not be read by us is not for everyone
+			return fs.SkipAll // what we may not read is not for everyone
 		case path == from:
 			return nil
 		case strings.HasPrefix(e.Name(), "_"), strings.HasPrefix(e.Name(), "."):
@@ -49,18 +50,18 @@ func forAll(from string) (open bool, err error) {
 	return open, err
 }
 
-// keepOut makes the directory of a vault that is to be filled from a file or a
-// directory that not everyone may read, for its owner alone: a group of the source
-// may not be that of the destination. A directory that is there is somebody's to
-// decide about, and only told of.
+// keepOut makes the directory of a vault private to its owner if it is to be
+// filled from a file or directory that not everyone may read: the source's
+// group may differ from the destination's. An existing directory is left alone,
+// and only reported.
 func (t *tool) keepOut(spec, from string) error {
 	if runtime.GOOS == "windows" || !strings.HasPrefix(storeSpec(spec), "vault:") {
 		return nil
 	}
 	if from == "-" {
-		from = "the backup" // of which nobody knows who may read it
+		from = "the backup" // it is unknown who may read it
 	} else if open, err := forAll(from); err != nil || open {
-		return nil // an error is better said by who opens it
+		return nil // whoever opens it reports errors better
 	}
 	_, dir, _ := strings.Cut(storeSpec(spec), ":")
 	if there, err := os.Stat(dir); err == nil {

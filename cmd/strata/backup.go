@@ -80,7 +80,7 @@ func backupStore(ctx context.Context, t *tool, o *backupOptions) error {
 	})
 }
 
-// lineCounter shows how many lines of a backup are written.
+// lineCounter shows how many lines of a backup have been written.
 type lineCounter struct {
 	w     io.Writer
 	pace  *pace
@@ -94,8 +94,8 @@ func (l *lineCounter) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-// writeWhole has write fill a file of which there is nothing before it is whole
-// and on disk.
+// writeWhole has write fill a file that becomes visible only once it is
+// complete and on disk.
 func writeWhole(path string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".strata-*.tmp") // mode 0600
 	if err != nil {

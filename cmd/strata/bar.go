@@ -6,17 +6,17 @@ import (
 	"github.com/stratamem/strata/memory"
 )
 
-// hue is how one part of a prompt looks: its color on a terminal that has
-// colors, its letter elsewhere.
+// hue is how a part of a prompt is drawn: with its color on a terminal with
+// colors, and elsewhere with its letter.
 type hue struct {
-	id     string // of the layer; "system" and "history" are no layers
+	id     string // of the layer; "system" and "history" are not layers
 	label  string
 	color  color
 	letter byte
 }
 
-// palette is how the parts of all prompts of a run look, in the order in which
-// the bar shows them.
+// palette says how the parts of all prompts of a run are drawn, in the order in
+// which the bar shows them.
 type palette []hue
 
 const (
@@ -44,7 +44,7 @@ func newPalette(layers []memory.Layer) palette {
 	return append(p, hue{partHistory, partHistory, white, 'H'})
 }
 
-// find returns the look of a part.
+// find returns the hue of a part.
 func (p palette) find(id string) hue {
 	for _, h := range p {
 		if h.id == id {
@@ -71,13 +71,13 @@ func (p palette) shares(r *memory.TurnReport) []int {
 		}
 		rest -= shares[i]
 	}
-	shares[0] = max(rest, 0) // what no layer and no history has: system and tail
+	shares[0] = max(rest, 0) // everything else: system and tail
 	return shares
 }
 
-// cells divides width among parts of a whole: each that is not empty gets one
-// where there is room, the rest goes by largest remainder. What the parts do
-// not fill stays free.
+// cells divides width among parts of a whole: each part that is not empty gets
+// one if possible, the rest goes by largest remainder. Width not covered by
+// parts stays free.
 func cells(parts []int, whole, width int) []int {
 	out := make([]int, len(parts))
 	total := 0
@@ -109,7 +109,7 @@ func cells(parts []int, whole, width int) []int {
 		out[most]++
 		rest[most] = -1
 	}
-	for i, n := range parts { // nothing that is there is invisible
+	for i, n := range parts { // nothing that exists is invisible
 		if n == 0 || out[i] > 0 {
 			continue
 		}
@@ -127,7 +127,7 @@ func cells(parts []int, whole, width int) []int {
 	return out
 }
 
-// bar draws a prompt: each part with the room that it takes of the cap.
+// bar draws a prompt: each part with its share of the cap.
 func (s *screen) bar(p palette, r *memory.TurnReport, width int) string {
 	var b strings.Builder
 	free := width
@@ -142,7 +142,7 @@ func (s *screen) bar(p palette, r *memory.TurnReport, width int) string {
 	return b.String()
 }
 
-// block is a stretch of a bar: full blocks in color, letters without.
+// block is a stretch of a bar: full blocks in color, or letters without.
 func (s *screen) block(h hue, n int) string {
 	if s.color {
 		return strings.Repeat("█", n)

@@ -69,7 +69,7 @@ func (t *tool) benchStorage(ctx context.Context, o *benchStorageOptions) error {
 		o.Progress = func(name string) { fmt.Fprintf(t.err, "\r\x1b[Kmeasuring %s", name) }
 		defer fmt.Fprint(t.err, "\r\x1b[K")
 	}
-	if o.html != "" { // before the minutes that it takes
+	if o.html != "" { // before spending minutes on it
 		if err := writeWhole(o.html, func(io.Writer) error { return nil }); err != nil {
 			return fmt.Errorf("bench storage: %w", err)
 		}

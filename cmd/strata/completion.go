@@ -9,8 +9,8 @@ import (
 	"github.com/stratamem/strata/storage/open"
 )
 
-// complete has a shell complete what flags of the verbs below cmd take, where that
-// is one of a few words.
+// complete makes a shell complete the values of flags, for the verbs below cmd,
+// that take one of a few words.
 func complete(cmd *cobra.Command) {
 	for _, verb := range cmd.Commands() {
 		complete(verb)
@@ -49,14 +49,14 @@ func layerWords(cmd *cobra.Command) (words []string) {
 		return words
 	}
 	for _, l := range soma.Layers {
-		if l != soma.Canon || cmd.Name() != "new" { // which nobody writes to
+		if l != soma.Canon || cmd.Name() != "new" { // nobody writes to it
 			words = append(words, string(l))
 		}
 	}
 	return words
 }
 
-// must panics: a flag that is there has one completion.
+// must panics: a flag that exists has only one completion.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -51,7 +51,7 @@ again.`,
 	return cmd
 }
 
-// transferFlags are those of all verbs that move a whole store.
+// transferFlags are the flags of all verbs that move a whole store.
 func transferFlags(cmd *cobra.Command, json, quiet *bool) {
 	cmd.Flags().BoolVar(json, "json", false, "print the result as JSON")
 	cmd.Flags().BoolVarP(quiet, "quiet", "q", false, "show no progress and no result")
@@ -100,7 +100,8 @@ func copyStore(ctx context.Context, t *tool, o *copyOptions) error {
 	})
 }
 
-// transfer shows how far a verb is that moves a whole store, and what it did.
+// transfer shows the progress of a verb that moves a whole store, and what it
+// did.
 type transfer struct {
 	t     *tool
 	quiet bool
@@ -123,7 +124,7 @@ func (x *transfer) clear() { x.line.clear() }
 // moved is what a verb that moves a store did.
 type moved struct {
 	backup.Tally
-	Written *int64 `json:"written,omitempty"` // keys that were not there and equal already
+	Written *int64 `json:"written,omitempty"` // keys that were not there with an equal value already
 }
 
 func (x *transfer) result(asJSON bool, verb string, m *moved) error {

@@ -40,7 +40,7 @@ day is enough.`,
 	return cmd
 }
 
-// printDecayed prints what was moved, also if the rest was not.
+// printDecayed prints what was moved, even if the rest was not.
 func (t *tool) printDecayed(d *soma.Decayed, asJSON bool) error {
 	d.Moved, d.Bad = orEmpty(d.Moved), orEmpty(d.Bad)
 	if asJSON {
@@ -62,7 +62,7 @@ func (t *tool) printDecayed(d *soma.Decayed, asJSON bool) error {
 	return nil
 }
 
-// orEmpty is a list that JSON shows as one.
+// orEmpty returns a list that is never null in JSON.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}

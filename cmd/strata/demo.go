@@ -26,7 +26,7 @@ type demoOptions struct {
 	json  bool
 	trace traceFlags
 
-	sitting int // hidden: be the process that is killed, at this sitting
+	sitting int // hidden: play this sitting as the process to be killed
 }
 
 // The budget of the demo: small, so that its history overflows soon.
@@ -59,7 +59,7 @@ how to look closer: the file stays.`,
 		Example: "  strata demo\n  strata demo --fast --db demo.db\n  strata demo --json | jq -c 'select(.event == \"turn\") | .report.layers'\n  strata demo --otlp http://localhost:4318",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !(o.speed > 0) { // so that NaN is refused too
+			if !(o.speed > 0) { // also rejects NaN
 				return usagef("demo: --speed %g is not positive: use 2 for twice as fast", o.speed)
 			}
 			return runDemo(cmd.Context(), t, &o)
@@ -75,7 +75,7 @@ how to look closer: the file stays.`,
 	return cmd
 }
 
-// demoRun is a demo at work.
+// demoRun is a demo in progress.
 type demoRun struct {
 	t       *tool
 	o       *demoOptions
@@ -145,7 +145,8 @@ func demoFile(db string) (string, error) {
 	return db, nil
 }
 
-// sitting is what one execution consists of: turns from and to, not included.
+// sitting is what one execution plays: the turns from from to to, excluding the
+// latter.
 type sitting struct{ from, to int }
 
 // sittingsOf divides a conversation where the loop begins new executions.
@@ -160,8 +161,8 @@ func sittingsOf(turns []transcript.Turn) []sitting {
 	return list
 }
 
-// doomedSitting is the sitting whose process is killed in its last turn: the first of
-// the second half that has four turns to lose.
+// doomedSitting returns the sitting whose process is killed in its last turn:
+// the first of the second half with at least four turns.
 func (d *demoRun) doomedSitting() int {
 	for i, s := range d.sittings {
 		if s.from >= len(d.turns)/2 && s.to-s.from >= 4 {
@@ -178,7 +179,7 @@ func (d *demoRun) settings() *settings {
 	}
 }
 
-// playAll runs the conversation, with a kill in it, and the ending.
+// playAll plays the conversation, with a kill in it, and the ending.
 func (d *demoRun) playAll(ctx context.Context) error {
 	if err := d.makeFile(ctx); err != nil {
 		return err
@@ -220,7 +221,7 @@ func (d *demoRun) playAll(ctx context.Context) error {
 	return d.sumUp(ctx, sum)
 }
 
-// makeFile makes the file, and refuses one that has the conversation already.
+// makeFile creates the file, and refuses one that already has the conversation.
 func (d *demoRun) makeFile(ctx context.Context) error {
 	store, err := openStore(ctx, d.o.db)
 	if err != nil {

@@ -44,7 +44,7 @@ that answer a message, with file and lines.
 	return cmd
 }
 
-// docsFlags adds the flags that say which collection, and how to print.
+// docsFlags adds the flags that select the collection and the output format.
 func docsFlags(cmd *cobra.Command, o *docsOptions) {
 	f := cmd.Flags()
 	f.StringVar(&o.collection, "collection", docs.DefaultName, "name of the collection")
@@ -52,7 +52,7 @@ func docsFlags(cmd *cobra.Command, o *docsOptions) {
 	f.BoolVar(&o.json, "json", false, "print JSON")
 }
 
-// atLeast wants n arguments or more.
+// atLeast requires n arguments or more.
 func atLeast(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < n {
@@ -73,7 +73,7 @@ func (o *docsOptions) open(store storage.Adapter) (*docs.Collection, error) {
 	return docs.Open(store, o.owner(), o.collection, &docs.Options{Language: o.language})
 }
 
-// inspectDocs opens a store to read a collection that is there, and has f do so.
+// inspectDocs opens a store to read an existing collection and calls f with it.
 func inspectDocs(ctx context.Context, verb, spec string, o *docsOptions, f func(c *docs.Collection) error) error {
 	return withDocs(ctx, verb, spec, openRead, func(store storage.Adapter) error {
 		c, err := o.open(store)
@@ -103,7 +103,7 @@ func inspectDocs(ctx context.Context, verb, spec string, o *docsOptions, f func(
 	})
 }
 
-// withDocs opens a store with opener and has f use it.
+// withDocs opens a store with opener and calls f with it.
 func withDocs(ctx context.Context, verb, spec string, opener func(context.Context, string) (storage.Adapter, error), f func(store storage.Adapter) error) (err error) {
 	if storePath(spec) == "" {
 		return usagef("docs %s: a mem: store is empty and forgets: name a store that lasts", verb)
@@ -154,7 +154,7 @@ func (t *tool) docsAdd(ctx context.Context, spec string, paths []string, o *docs
 			return usagef("docs add: --exclude %q is no pattern", pattern)
 		}
 	}
-	for _, p := range paths { // before anything is made or changed
+	for _, p := range paths { // before anything is created or changed
 		if _, err := os.Stat(p); err != nil {
 			return fmt.Errorf("docs add: %w", err)
 		}
@@ -192,8 +192,8 @@ func (t *tool) docsAdd(ctx context.Context, spec string, paths []string, o *docs
 	return errors.Join(err, t.printAdded(&total, o))
 }
 
-// excludes returns what tells the files to leave out: those of the patterns, and
-// the store itself.
+// excludes returns a function that reports whether to leave out a file: one
+// that matches the patterns, or the store itself.
 func (o *docsOptions) excludes(store string) func(name string) bool {
 	return func(name string) bool {
 		for _, pattern := range o.exclude {

@@ -10,16 +10,16 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// drawing shows events to a person.
+// drawing shows events to people.
 type drawing struct {
 	s       *screen
 	palette palette
 	cap     int  // tokens that a prompt may have
 	legend  bool // was shown
-	cell    int  // columns of the widest share of a layer so far, to keep columns aligned
+	cell    int  // widest share of a layer so far, in columns, to align columns
 }
 
-// Columns of a turn's first line, beside its words and the bar.
+// Columns of a turn's first line, besides its words and the bar.
 const (
 	leadColumns  = 11 // number and time
 	tokenColumns = 8
@@ -34,8 +34,8 @@ func (d *drawing) layout() (words, bar int) {
 	return room - bar, bar
 }
 
-// drawThread begins a stretch of one thread: with its day, its name, and the names
-// of the columns.
+// drawThread begins a stretch of one thread: with its date, its name, and the
+// names of the columns.
 func (d *drawing) drawThread(e *event) {
 	if !d.legend {
 		d.legend = true
@@ -57,7 +57,7 @@ func (d *drawing) drawThread(e *event) {
 	d.s.rule(preview(title, d.s.width()/2), "tokens of "+thousands(d.cap)+"  stable")
 }
 
-// drawTurn shows one turn in two lines, and more where there is more to say.
+// drawTurn shows a turn in two lines, and more if there is more to say.
 func (d *drawing) drawTurn(e *event) {
 	words, bar := d.layout()
 	r := e.Report
@@ -88,7 +88,7 @@ func (d *drawing) drawTurn(e *event) {
 	}
 }
 
-// colorSpeech colors what a person said unlike what a tool returned.
+// colorSpeech colors what a person said differently from what a tool returned.
 func (d *drawing) colorSpeech(e *event, words string) string {
 	if len(e.Input) > 0 && e.Input[len(e.Input)-1].Kind == projection.ToolResult {
 		return d.s.paint(faint, words)
@@ -101,8 +101,8 @@ func (d *drawing) drawNote(lead string, columns int, text string, c color) {
 	d.s.printf("%s%s%s\n", strings.Repeat(" ", indent), lead, d.s.paint(c, preview(text, d.s.width()-indent-columns)))
 }
 
-// drawParts shows what each part of the prompt used of what it was given, what was
-// yielded, and what fell out.
+// drawParts shows how much each part of the prompt used of its share, what was
+// yielded, and what was left out.
 func (d *drawing) drawParts(r *memory.TurnReport) {
 	row := columnRow{s: d.s, indent: indent}
 	yielded := 0
@@ -146,13 +146,13 @@ func (d *drawing) drawParts(r *memory.TurnReport) {
 	row.end()
 }
 
-// missing is how many items of a part are not in a prompt.
+// missing returns how many items of a part are not in a prompt.
 type missing struct {
 	from  hue
 	items int
 }
 
-// columnRow prints cells side by side, on as many lines as they need.
+// columnRow prints cells next to each other, on as many lines as necessary.
 type columnRow struct {
 	s      *screen
 	indent int
@@ -182,7 +182,7 @@ func (r *columnRow) end() {
 	r.used = 0
 }
 
-// opening is how a turn begins: what was said, or what a tool returned.
+// opening returns how a turn began: what was said, or what a tool returned.
 func opening(e *event) string {
 	for i := len(e.Input) - 1; i >= 0; i-- {
 		if in := &e.Input[i]; in.Kind == projection.Message && in.Role == projection.User {
@@ -202,5 +202,5 @@ func opening(e *event) string {
 	return ""
 }
 
-// day is a date as headings show it.
+// day formats a date for headings.
 func day(t time.Time) string { return t.Format("Mon 2 Jan 2006") }

@@ -74,7 +74,7 @@ number is the last run that has such a turn. 'strata show runs' lists both.
 	return cmd
 }
 
-// replay prints the prompt of a turn: as JSON its items, else its text.
+// replay prints the prompt of a turn: its items as JSON, or its text.
 func replay(ctx context.Context, t *tool, o *explainOptions, store storage.Adapter, run string, turn int) error {
 	view, err := thread.Replay(ctx, store, run, turn)
 	if err != nil {

@@ -101,7 +101,7 @@ func (t *tool) forget(ctx context.Context, args []string, o *forgetOptions) erro
 		}
 		w := s.As(actor)
 		var done soma.Forgotten
-		if len(ids) == 1 { // then it is an error that it is not there
+		if len(ids) == 1 { // then its absence is an error
 			done, err = w.Forget(ctx, ids[0], o.reason)
 		} else {
 			done, err = w.ForgetEach(ctx, ids, o.reason)
@@ -111,7 +111,7 @@ func (t *tool) forget(ctx context.Context, args []string, o *forgetOptions) erro
 			err = storage.Compact(ctx, store)
 			compacted = err == nil
 		}
-		// What is gone is said, also if not all is.
+		// Report what was deleted, even if not everything was.
 		return errors.Join(err, t.printForgotten(&done, compacted, o.json))
 	})
 }
@@ -155,7 +155,7 @@ func (t *tool) interactive() bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// confirm asks a question, and takes nothing but y or yes for a yes.
+// confirm asks a question, and accepts only y or yes as yes.
 func confirm(in io.Reader, out io.Writer, question string) (bool, error) {
 	if _, err := fmt.Fprintf(out, "%s [y/N] ", question); err != nil {
 		return false, err

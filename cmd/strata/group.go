@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// addVerbs adds its verbs to a command that does nothing without one.
+// addVerbs adds verbs to a command that does nothing without one.
 func addVerbs(cmd *cobra.Command, verbs ...*cobra.Command) {
 	cmd.AddCommand(verbs...)
 	var names []string
@@ -16,7 +16,7 @@ func addVerbs(cmd *cobra.Command, verbs ...*cobra.Command) {
 	}
 	last := len(names) - 1
 	there := strings.Join(names[:last], ", ") + " and " + names[last]
-	cmd.DisableFlagParsing = true // else the flags of a verb that is not there would be what is wrong
+	cmd.DisableFlagParsing = true // otherwise the error would be about the flags of a verb that does not exist
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 || args[0] == "--help" || args[0] == "-h" {
 			return cmd.Help()
@@ -28,8 +28,8 @@ func addVerbs(cmd *cobra.Command, verbs ...*cobra.Command) {
 	}
 }
 
-// otherGroup has the groups of verbs that are taken for each other: knowledge is in
-// a vault, or in a store of another engine.
+// otherGroup pairs groups of verbs that are easily confused: knowledge is in a
+// vault, or in a store of another engine.
 var otherGroup = map[string]string{"vault": "knowledge", "knowledge": "vault"}
 
 // verbOf returns the verb of a group that is among args, or nil.

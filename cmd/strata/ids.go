@@ -10,10 +10,11 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// findRun returns the execution that text names: by its id, by a beginning that
-// only one id has, or as "last" or "last:<thread>", the one that began last, of
-// all or of a thread, and is no child of another. "last" with a turn that the last
-// of all has not, and others have, is the last of those; turn 0 is any.
+// findRun returns the execution that text names: by its id, by a unique
+// beginning of the id, or as "last" or "last:<thread>", which is the one that
+// began last, of all or of a thread, and is not a child. If that one lacks the
+// given turn but others have it, "last" is the last of those; turn 0 stands for
+// any.
 func findRun(ctx context.Context, store storage.Adapter, text string, turn int) (*thread.Run, error) {
 	var found, last, having *thread.Run
 	several := 0
@@ -53,8 +54,8 @@ func findRun(ctx context.Context, store storage.Adapter, text string, turn int) 
 	return found, nil
 }
 
-// shortID returns the beginning of an id, of eight characters or more, that no
-// other has.
+// shortID returns the beginning of an id, at least eight characters, that is
+// unique.
 func shortID(ctx context.Context, store storage.Adapter, id string) (string, error) {
 	n := 8
 	for run, err := range thread.Runs(ctx, store) {

@@ -97,7 +97,8 @@ func (t *tool) indexCheck(ctx context.Context, store storage.Adapter) error {
 	return nil
 }
 
-// faultsOfBoth yields the faults of an index of words, and of the vectors beside it.
+// faultsOfBoth yields the faults of an index of words, and of the index of
+// vectors next to it.
 func faultsOfBoth(words, vectors iter.Seq2[storage.Fault, error]) iter.Seq2[storage.Fault, error] {
 	return func(yield func(storage.Fault, error) bool) {
 		for f, err := range words {
@@ -177,8 +178,8 @@ make new ones, some with every turn.`,
 	return cmd
 }
 
-// dropVectors deletes the vectors beside an index, if it has any, and marks all
-// its documents as those that wait for one: see layers.SemanticRecall.
+// dropVectors deletes the vectors next to an index, if it has any, and marks
+// all its documents as waiting for one: see layers.SemanticRecall.
 func dropVectors(ctx context.Context, store storage.Adapter, name string) (n int, err error) {
 	if _, _, err := store.Get(ctx, name+"/v/head"); errors.Is(err, storage.ErrNotFound) {
 		return 0, nil
@@ -241,8 +242,8 @@ func indexesOf(ctx context.Context, store storage.Adapter, layer string) iter.Se
 	}
 }
 
-// recordsPrefix returns the prefix of the layer's records that a key is one of:
-// _layers/<layer>/<kind>/<id>/r<clears>.
+// recordsPrefix returns the prefix of the layer's records to which a key
+// belongs: _layers/<layer>/<kind>/<id>/r<clears>.
 func recordsPrefix(key string) (string, bool) {
 	parts := strings.SplitN(key, "/", 6)
 	if len(parts) < 6 || !strings.HasPrefix(parts[4], "r") {

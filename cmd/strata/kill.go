@@ -16,7 +16,7 @@ import (
 	"github.com/stratamem/strata/memory/thread"
 )
 
-// The demo shows durability by losing a process: it has a copy of this program
+// The demo shows durability by losing a process: it lets a copy of this program
 // play one sitting on the same file, kills it with SIGKILL in the middle of the
 // sitting's last turn, and resumes the execution itself.
 
@@ -140,8 +140,8 @@ func (d *demoRun) watchVictim(ctx context.Context, out io.Reader, log *victimLog
 	}
 }
 
-// resumeVictim continues the execution of the killed process, after a look at whether
-// all is there that it had acknowledged.
+// resumeVictim continues the execution of the killed process, after checking
+// that everything it had acknowledged is there.
 func (d *demoRun) resumeVictim(ctx context.Context, log *victimLog) error {
 	run, err := d.loop.memory.Resume(ctx, log.execution)
 	if err != nil {
@@ -172,7 +172,7 @@ func (d *demoRun) resumeVictim(ctx context.Context, log *victimLog) error {
 	})
 }
 
-// sameTurn reports whether a stored turn has the items of a turn of the
+// sameTurn reports whether a stored turn has the same items as a turn of the
 // conversation.
 func sameTurn(t *transcript.Turn, rec *thread.Turn) bool {
 	return slices.Equal(quote(rec.Items), quote(slices.Concat(t.Input, t.Output)))

@@ -40,23 +40,23 @@ and forget.
 	return cmd
 }
 
-// knowledgeFlag adds the flag that names the store of entities: by default the
-// vault of a project.
+// knowledgeFlag adds the flag that names the store of entities; the default is
+// a project's vault.
 func knowledgeFlag(cmd *cobra.Command, db *string) {
 	cmd.Flags().StringVar(db, "db", "vault:"+soma.DefaultVault, dbHelp)
 }
 
-// envActor names the person in whose name verbs change knowledge, if --as does
-// not. $USER is not asked: it is the name of an account, often root or that of a
-// build, and what it decided would be on nobody's record.
+// envActor names the person on whose behalf verbs change knowledge, unless --as
+// does. $USER is not used: it names an account, often root or that of a build,
+// so its decisions would be attributed to nobody.
 const envActor = "STRATA_AS"
 
-// actorFlag adds the flag that says who changes something.
+// actorFlag adds the flag that says who makes a change.
 func actorFlag(cmd *cobra.Command, as *string) {
 	cmd.Flags().StringVar(as, "as", "", "the person who does it: a name for the record (default $"+envActor+")")
 }
 
-// person returns who changes something, and wants a name.
+// person returns who makes a change; a name is required.
 func (t *tool) person(verb, as string) (soma.Actor, error) {
 	name := strings.TrimSpace(cmp.Or(as, t.env(envActor)))
 	switch {
@@ -68,10 +68,10 @@ func (t *tool) person(verb, as string) (soma.Actor, error) {
 	return soma.Person(name), nil
 }
 
-// readKnowledge opens the store of entities that a flag names, and has f read
-// it. It makes no store where there is none. f may be run twice, the first time
-// without having printed: a store whose fields are not declared, or whose
-// index does not have what people wrote by hand, is opened for writing.
+// readKnowledge opens the store of entities that a flag names and calls f to
+// read it. It does not create a store. f may be called twice, the first time
+// without having printed: a store whose fields are not declared, or whose index
+// lacks edits made by hand, is opened for writing.
 func readKnowledge(ctx context.Context, verb, db string, f func(s *soma.Store) error) error {
 	if err := wantsStore(verb, db); err != nil {
 		return err
@@ -84,8 +84,8 @@ func readKnowledge(ctx context.Context, verb, db string, f func(s *soma.Store) e
 	return writeKnowledge(ctx, verb, db, func(s *soma.Store, _ storage.Adapter) error { return f(s) })
 }
 
-// writeKnowledge opens the store of entities that a flag names, and has f change
-// it. It makes no store where there is none.
+// writeKnowledge opens the store of entities that a flag names and calls f to
+// change it. It does not create a store.
 func writeKnowledge(ctx context.Context, verb, db string, f func(s *soma.Store, store storage.Adapter) error) error {
 	if err := wantsStore(verb, db); err != nil {
 		return err
@@ -93,7 +93,7 @@ func writeKnowledge(ctx context.Context, verb, db string, f func(s *soma.Store, 
 	return makeKnowledge(ctx, verb, db, f)
 }
 
-// wantsStore says where no store of entities is.
+// wantsStore returns an error that says where there is no store of entities.
 func wantsStore(verb, db string) error {
 	if path := storePath(db); db != "" && path != "" {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +103,8 @@ func wantsStore(verb, db string) error {
 	return nil
 }
 
-// makeKnowledge is writeKnowledge that makes a store where there is none.
+// makeKnowledge is writeKnowledge, except that it creates a store if there is
+// none.
 func makeKnowledge(ctx context.Context, verb, db string, f func(s *soma.Store, store storage.Adapter) error) (err error) {
 	switch {
 	case db == "":
@@ -145,8 +146,7 @@ func adviseOnEntity(err error) error {
 	return err
 }
 
-// momentFlag reads the value of a flag that is a day, a time or how long ago it
-// was.
+// momentFlag parses a flag that is a day, a time, or a duration before now.
 func momentFlag(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -162,7 +162,7 @@ func momentFlag(flag, text string, now time.Time) (time.Time, error) {
 	return time.Time{}, usagef("%s %q is no time: use 2026-01-31, 2026-01-31T08:00:00Z or 90m", flag, text)
 }
 
-// knownLayer wants one of the layers, or none.
+// knownLayer accepts one of the layers, or none.
 func knownLayer(verb, layer string) (soma.Layer, error) {
 	if layer != "" && !slices.Contains(soma.Layers, soma.Layer(layer)) {
 		return "", usagef("%s: there is no layer %q: there are archive, working, emerging and canon", verb, layer)
@@ -170,11 +170,11 @@ func knownLayer(verb, layer string) (soma.Layer, error) {
 	return soma.Layer(layer), nil
 }
 
-// entityName is how verbs name an entity, and take its name.
+// entityName is the form in which verbs print and accept the name of an entity.
 func entityName(e *soma.Entity) string { return e.Type + "/" + e.ID }
 
-// documentOf returns an entity by the names of its document. One that is
-// quarantined has the member unratified as well.
+// documentOf returns an entity under the names of its document. A quarantined
+// one also has the member unratified.
 func documentOf(e *soma.Entity) map[string]any {
 	m := make(map[string]any, len(e.Fields)+12)
 	maps.Copy(m, e.Fields)
@@ -203,7 +203,7 @@ func documentOf(e *soma.Entity) map[string]any {
 	return m
 }
 
-// fieldText is a value of a document for people, on one line.
+// fieldText formats a value of a document for people, on one line.
 func fieldText(v any) string {
 	if s, ok := v.(string); ok {
 		return escape(s, false)

@@ -24,7 +24,7 @@ func (o *selection) flags(cmd *cobra.Command) {
 	f.StringVar(&o.tag, "tag", "", "only with this tag")
 }
 
-// query returns what the flags select, of all teams if none is named.
+// query returns the selection as a query, for all teams if none is named.
 func (o *selection) query(verb string) (soma.Query, error) {
 	layer, err := knownLayer(verb, o.layer)
 	q := soma.Query{Type: o.kind, Layer: layer, Status: o.status, Tag: o.tag, Team: o.team}
@@ -129,7 +129,8 @@ first. Files of a vault that were edited by hand are found as they are now.`,
 	return cmd
 }
 
-// printEntities prints a line for each entity, and below it what more does.
+// printEntities prints a line for each entity, and below it whatever more
+// prints.
 func (t *tool) printEntities(seq iter.Seq2[*soma.Entity, error], asJSON bool, more func(p *screen, e *soma.Entity)) error {
 	p := newScreen(t.out, t.env)
 	all := []map[string]any{}
@@ -157,7 +158,7 @@ func (t *tool) printEntities(seq iter.Seq2[*soma.Entity, error], asJSON bool, mo
 	return p.err
 }
 
-// entity prints what there is of an entity on a line.
+// entity prints an entity on one line.
 func (s *screen) entity(e *soma.Entity) {
 	at := "                "
 	if !e.Updated.IsZero() {

@@ -79,7 +79,7 @@ number, n='"3"' a text, and so is n=three.`,
 	return cmd
 }
 
-// entity returns what the flags describe.
+// entity returns the entity that the flags describe.
 func (o *newOptions) entity(cmd *cobra.Command, in io.Reader, kind, name string) (*soma.Entity, error) {
 	layer, err := knownLayer("knowledge new", o.layer)
 	if err != nil {
@@ -122,15 +122,15 @@ func (o *newOptions) entity(cmd *cobra.Command, in io.Reader, kind, name string)
 	}, nil
 }
 
-// ownFlags are the fields of a document that are no fields to be set, with what
-// sets them; there are also those that [soma.Reserved] has.
+// ownFlags are the document fields that cannot be set as fields, with what sets
+// them; [soma.Reserved] has others.
 var ownFlags = map[string]string{
 	"type": "the first argument", "name": "the second argument", "id": "--id", "status": "--status", "layer": "--layer",
 	"team_id": "--team", "body": "--body", "tags": "--tag", "related": "--related",
 	soma.FieldConfidence: "--confidence", soma.FieldEvidence: "--evidence",
 }
 
-// parseFields reads name=value.
+// parseFields parses name=value.
 func parseFields(verb, flag string, sets []string) (map[string]any, error) {
 	fields := make(map[string]any, len(sets))
 	for _, set := range sets {

@@ -51,7 +51,7 @@ if it was removed since.`,
 					return err
 				}
 				var from []*soma.Entity
-				if at.IsZero() { // links to it are those of today
+				if at.IsZero() { // links are only known for the present
 					for other, err := range s.FindLinked(ctx, entityName(e), soma.AllTeams) {
 						if err != nil {
 							return err
@@ -72,7 +72,7 @@ if it was removed since.`,
 	return cmd
 }
 
-// document prints all of an entity, with its links and those that link to it.
+// document prints an entity with its links and those that link to it.
 func (s *screen) document(e *soma.Entity, links []soma.Link, from []*soma.Entity) {
 	s.printf("%s  %s\n", s.paint(bold, escape(entityName(e), false)), escape(e.Name, false))
 	if e.Unratified {
@@ -111,7 +111,7 @@ func (s *screen) document(e *soma.Entity, links []soma.Link, from []*soma.Entity
 	}
 }
 
-// listText is a value, a list of texts with commas between them.
+// listText formats a value; a list of texts is joined by commas.
 func listText(v any) string {
 	if list, ok := v.([]string); ok {
 		return escape(strings.Join(list, ", "), false)
@@ -145,10 +145,10 @@ seen: 'strata knowledge sync' looks for them.`,
 	return cmd
 }
 
-// version is an entry of a history with what it changed.
+// version is an entry in a history with what it changed.
 type version struct {
 	soma.Version
-	Fields   []string       `json:"fields,omitempty"` // of an update: that differ from the version before
+	Fields   []string       `json:"fields,omitempty"` // of an update: those that differ from the previous version
 	Document map[string]any `json:"document,omitempty"`
 }
 
@@ -190,8 +190,8 @@ func (t *tool) knowledgeHistory(ctx context.Context, s *soma.Store, id string, a
 	return p.err
 }
 
-// changedFields returns the names of what differs between two documents, but for
-// the time of the change.
+// changedFields returns the names of the fields that differ between two
+// documents, except the time of the change.
 func changedFields(before, after map[string]any) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(joinFields(before, after))) {

@@ -15,17 +15,18 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// ledger says what of a transcript a store has, so that run adds nothing twice:
-// also when it was killed, when the file is longer now, when another file has
-// part of the same, and when old turns are no longer kept. It is a layer that
-// puts nothing into prompts: what it writes is part of the turn, or never was.
+// ledger records which parts of a transcript a store has, so that run adds
+// nothing twice, even if it was killed, if the file has grown, if another file
+// has part of the same, or if old turns are no longer kept. It is a layer that
+// contributes nothing to prompts, so its records are written with the turn or
+// not at all.
 //
 // Its records, below the prefix of each thread:
 //
 //	<execution>/<step, 12 digits>    marks of the turn's items, 16 bytes each
 //
-// They stand in the order in which they are written, so that a turn changes one
-// page of a file; a record for each item would change one for each.
+// Their keys are in the order of writing, so that a turn changes a single page
+// of a file; a record for each item would change one page each.
 type ledger struct {
 	store  storage.Adapter
 	loaded map[string]*account // by thread
@@ -33,8 +34,9 @@ type ledger struct {
 
 const ledgerLayer = "transcript"
 
-// account is what the store had of a thread when it was first asked for. What
-// this process adds need not be in it: items of one file differ in their ids.
+// account is what the store had of a thread when it was first asked for. It
+// need not include what this process adds: the items of one file have different
+// ids.
 type account struct {
 	marks      map[mark]struct{}
 	executions []string // that added them, in the order of their ids
@@ -95,7 +97,7 @@ func (l *ledger) account(ctx context.Context, thread string) (*account, error) {
 	}
 	a := &account{marks: make(map[mark]struct{})}
 	prefix := "_layers/" + ledgerLayer + "/" + string(memory.ScopeThread) + "/" + storage.EscapeSegment(thread) + "/"
-	if len(prefix) <= storage.MaxKey { // else no execution can have the thread
+	if len(prefix) <= storage.MaxKey { // otherwise no execution can have the thread
 		if err := a.load(ctx, l.store, prefix); err != nil {
 			return nil, fmt.Errorf("read what is there of a thread: %w", err)
 		}
@@ -130,9 +132,10 @@ func (a *account) load(ctx context.Context, store storage.Adapter, prefix string
 	return nil
 }
 
-// resumeInterrupted resumes the execution that added the last turn of a thread, if it
-// was for the same identity and has not ended: whoever ran it was killed. It
-// returns nil if there is none. Where run is at work on a thread, it is so alone.
+// resumeInterrupted resumes the execution that added the last turn of a thread,
+// if it has the same identity and has not ended because its process was killed.
+// Otherwise it returns nil. It assumes that no other process works on the
+// thread.
 func (l *loop) resumeInterrupted(ctx context.Context, who memory.Identity) (*memory.Run, error) {
 	info, ok := l.stored[who.Thread]
 	if l.ledger == nil || !ok {
@@ -165,8 +168,8 @@ func (l *loop) resumeInterrupted(ctx context.Context, who memory.Identity) (*mem
 	return run, nil
 }
 
-// endInterrupted ends the executions that were interrupted behind the last of what the
-// file has of their threads. No run is at work.
+// endInterrupted ends the executions that were interrupted after the last item
+// that the file has of their threads. No run may be in progress.
 func (l *loop) endInterrupted(ctx context.Context) error {
 	for _, thread := range slices.Sorted(maps.Keys(l.ledger.loaded)) {
 		who := l.identity

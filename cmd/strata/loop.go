@@ -23,45 +23,45 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// loop is an agent loop: turns come in, a memory projects and commits each, a
-// model answers in between. It is what demo and run share.
+// loop is an agent loop: turns come in, a memory projects and commits each, and
+// a model answers in between. demo and run share it.
 type loop struct {
 	store         storage.Adapter
-	memory        *memory.Memory // with the system text of the turn at work
+	memory        *memory.Memory // with the system text of the current turn
 	settings      *settings
 	system        *transcript.System
-	systemRefused bool // the system text cannot be used
-	asksModel     bool // a model answers, not the transcript
+	systemRefused bool // whether the system text cannot be used
+	asksModel     bool // whether a model answers, rather than the transcript
 	clock         *clock
 	tracing       *tracing
 	tracer        trace.Tracer
-	identity      memory.Identity // of all executions, but for the thread
+	identity      memory.Identity // of all executions, except for the thread
 	ledger        *ledger         // of what transcripts added; may be nil
 	answer        answerFunc
 	emit          func(*event) error
 	onCommit      func(ctx context.Context) error // runs after every commit; may be nil
-	onRefusal     func(line int, why error) error // reports what cannot be taken, and says whether to go on; nil ends the loop
+	onRefusal     func(line int, why error) error // reports what cannot be used, and returns an error to stop; nil stops the loop
 
-	run    *memory.Run // of the thread at work; nil before the first turn
+	run    *memory.Run // of the current thread; nil before the first turn
 	last   time.Time   // of the run's last turn
 	number int         // of the last turn
 	totals *totals
 
-	stored      map[string]thread.Info // threads that no run is at work on
-	prompt      []byte                 // the last of the run's thread
-	spareBuffer []byte                 // room for the next
+	stored      map[string]thread.Info // threads without a run in progress
+	prompt      []byte                 // last prompt of the run's thread
+	spareBuffer []byte                 // buffer for the next
 }
 
-// answerFunc is the model: given the prompt of a turn, it says what to commit.
-// more asks for another round of the same turn with these items.
+// answerFunc is the model: given the prompt of a turn, it returns what to
+// commit. more asks for another round of the same turn with these items.
 type answerFunc func(ctx context.Context, run *memory.Run, turn *transcript.Turn, view *projection.View, round int) (resp memory.Response, more []projection.Item, err error)
 
-// answerRecorded is the model of a transcript: it answers what it answered then.
+// answerRecorded is the model of a transcript: it repeats its recorded answer.
 func answerRecorded(_ context.Context, _ *memory.Run, turn *transcript.Turn, view *projection.View, _ int) (memory.Response, []projection.Item, error) {
 	return memory.Response{Items: turn.Output, Usage: memory.Usage{Input: view.Tokens}}, nil, nil
 }
 
-// settings are what a memory is made with.
+// settings configure a memory.
 type settings struct {
 	instructions string
 	policy       projection.Policy
@@ -70,7 +70,8 @@ type settings struct {
 	keepTurns    int
 }
 
-// readyLayers are the layers of demo and run: all that need no set-up.
+// readyLayers returns the layers of demo and run: all that need no
+// configuration.
 func readyLayers(instructions string) []memory.Layer {
 	return []memory.Layer{
 		layers.Instructions(&layers.InstructionsOptions{Text: instructions, Spec: memory.Spec{Budget: instructionsBudget(instructions)}}),
@@ -81,8 +82,8 @@ func readyLayers(instructions string) []memory.Layer {
 	}
 }
 
-// instructionsBudget is the budget of instructions: all that they need, so that they take no
-// share from layers that grow.
+// instructionsBudget returns the budget of instructions: exactly what they
+// need, so that they take no share from layers that grow.
 func instructionsBudget(instructions string) projection.Budget {
 	n := len(instructions)/2 + 64 // more than any tokenizer counts for prose
 	return projection.Between(min(n, 2000), n)
@@ -105,7 +106,7 @@ func newLoop(ctx context.Context, store storage.Adapter, tr *tracing, identity m
 	return l, nil
 }
 
-// makeMemory makes the memory, whose runs all have one system text.
+// makeMemory makes the memory; all its runs have the same system text.
 func (l *loop) makeMemory() error {
 	s := l.settings
 	opts := memory.Options{
@@ -126,12 +127,12 @@ func (l *loop) makeMemory() error {
 	return err
 }
 
-// longestRest is how long a thread may rest until its execution is over.
+// longestRest is how long a thread may be idle before its execution is over.
 const longestRest = 4 * time.Hour
 
-// playTurn plays one turn, in the execution of its thread: the one at work, or a new
-// one if another thread was at work, this one has rested, or its system text is
-// another now.
+// playTurn plays one turn in the execution of its thread: the current one, or a
+// new one if the current one is of another thread, was idle too long, or has
+// another system text.
 func (l *loop) playTurn(ctx context.Context, t *transcript.Turn) error {
 	l.clock.set(t.Time)
 	if l.run != nil && (l.run.Execution().Identity().Thread != t.Thread || l.sittingIsOver(t) || t.System != l.system) {
@@ -152,13 +153,13 @@ func (l *loop) playTurn(ctx context.Context, t *transcript.Turn) error {
 	return l.playRounds(ctx, t)
 }
 
-// sittingIsOver reports whether the thread has rested so long that a turn begins
-// another execution.
+// sittingIsOver reports whether the thread was idle for so long that a turn
+// begins another execution.
 func (l *loop) sittingIsOver(t *transcript.Turn) bool {
 	return !t.Time.IsZero() && t.Time.Sub(l.last) > longestRest
 }
 
-// beginRun begins an execution for a turn, or goes on with one that was
+// beginRun begins an execution for a turn, or continues one that was
 // interrupted in the middle of its sitting.
 func (l *loop) beginRun(ctx context.Context, t *transcript.Turn) error {
 	if t.System != l.system {
@@ -185,8 +186,8 @@ func (l *loop) beginRun(ctx context.Context, t *transcript.Turn) error {
 	return l.emit(&event{Event: eventBegin, Thread: t.Thread, Execution: run.Execution().ID(), Time: t.Time})
 }
 
-// useSystem makes system the system text. One that cannot be used is reported, and
-// left out.
+// useSystem sets the system text. One that cannot be used is reported and left
+// out.
 func (l *loop) useSystem(ctx context.Context, system *transcript.System) error {
 	before := l.memory
 	l.system, l.systemRefused = system, false
@@ -202,14 +203,14 @@ func (l *loop) useSystem(ctx context.Context, system *transcript.System) error {
 	return before.Close(ctx)
 }
 
-// startWork makes a run the one at work.
+// startWork makes a run the current one.
 func (l *loop) startWork(run *memory.Run) {
 	l.run = run
 	l.totals.Executions++
 }
 
-// playRounds projects, has the model answer, and commits, in as many rounds as it
-// takes.
+// playRounds projects, lets the model answer, and commits, in as many rounds as
+// necessary.
 func (l *loop) playRounds(ctx context.Context, t *transcript.Turn) (err error) {
 	ctx, span := l.tracer.Start(ctx, "turn", trace.WithAttributes(attribute.Int("strata.input.turn", l.number)))
 	defer func() {
@@ -287,8 +288,9 @@ func (t *totals) add(e *event) {
 	}
 }
 
-// reusedBytes returns how many bytes of a prompt stood at the start of the thread's
-// prompt before, and how many it has: what a provider's cache can be asked for.
+// reusedBytes returns how many bytes of a prompt were also the start of the
+// thread's previous prompt, and the size of the prompt: the most that a
+// provider's cache can save.
 func (l *loop) reusedBytes(view *projection.View) (reused, size int) {
 	now := view.AppendText(l.spareBuffer[:0])
 	reused = commonPrefix(l.prompt, now)
@@ -296,8 +298,8 @@ func (l *loop) reusedBytes(view *projection.View) (reused, size int) {
 	return reused, len(now)
 }
 
-// loadPrompt reads the prompt of a thread's last turn, which its next is
-// compared with: those of all threads are more than fits in memory.
+// loadPrompt reads the prompt of a thread's last turn, with which the next is
+// compared: the prompts of all threads would not fit in memory.
 func (l *loop) loadPrompt(ctx context.Context, id string) error {
 	l.prompt = l.prompt[:0]
 	info, ok := l.stored[id]
@@ -308,10 +310,10 @@ func (l *loop) loadPrompt(ctx context.Context, id string) error {
 	if err == nil {
 		l.prompt = view.AppendText(l.prompt)
 	}
-	return ctx.Err() // else the turn had no prompt, or is no longer kept
+	return ctx.Err() // otherwise the turn had no prompt, or is no longer kept
 }
 
-// commonPrefix returns how many bytes a and b begin with alike.
+// commonPrefix returns the length of the common prefix of a and b.
 func commonPrefix(a, b []byte) int {
 	const step = 4096
 	most, n := min(len(a), len(b)), 0
@@ -354,7 +356,7 @@ func (l *loop) recalledElsewhere(ctx context.Context, thread string, view *proje
 	return nil, nil
 }
 
-// endRun ends the run at work, if there is one.
+// endRun ends the current run, if there is one.
 func (l *loop) endRun(ctx context.Context, outcome memory.Outcome) error {
 	run := l.run
 	if run == nil {
@@ -369,7 +371,7 @@ func (l *loop) endRun(ctx context.Context, outcome memory.Outcome) error {
 	return l.emit(&event{Event: eventEnd, Thread: x.Identity().Thread, Execution: x.ID(), Outcome: outcome})
 }
 
-// noteThread takes note of where the thread of a run that is over stands.
+// noteThread records the state of the thread of a finished run.
 func (l *loop) noteThread(run *memory.Run) {
 	x := run.Execution()
 	if n := run.Report().Turn; n > 0 {
@@ -377,8 +379,8 @@ func (l *loop) noteThread(run *memory.Run) {
 	}
 }
 
-// close ends what is at work, as the error that stopped the loop asks for, and
-// stops the memory. The store stays open.
+// close ends the current run, as appropriate for the error that stopped the
+// loop, and closes the memory. The store stays open.
 func (l *loop) close(ctx context.Context, cause error) error {
 	outcome := memory.Success
 	switch {
@@ -396,8 +398,8 @@ func (l *loop) close(ctx context.Context, cause error) error {
 	return err
 }
 
-// clock tells a transcript's time: that of the turn at work, or the real one
-// where the transcript says nothing.
+// clock returns a transcript's time: that of the current turn, or the real one
+// if the transcript has none.
 type clock struct {
 	mu sync.Mutex
 	at time.Time

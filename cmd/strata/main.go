@@ -4,24 +4,24 @@
 //	strata run FILE           the same over a transcript of your own
 //	strata show               what a store holds
 //	strata explain RUN TURN   why each item was in a prompt
-//	strata copy SRC DST       a store moved to another engine, verified
+//	strata copy SRC DST       copies a store to another engine, verified
 //	strata backup, restore    a store in one file, and back
 //	strata knowledge VERB     knowledge in four layers
-//	strata vault VERB         a look after a directory of Markdown
+//	strata vault VERB         looks after a directory of Markdown
 //	strata review             proposals, promoted to canon or rejected by a person
 //	strata why ID             what an entity rests on, down to who wrote it
 //	strata policy check TOOL  whether a call would be allowed
 //	strata decay, forget      knowledge that is due archived; knowledge deleted for good
 //	strata bench turn         what a turn costs on this machine
 //
-// It is thin: what it prints is what packages memory and projection report. Its
-// one decision is to have no behaviour that the library lacks, but for reading
+// It is thin: it prints what packages memory and projection report. The one
+// decision: it has no behaviour that the library lacks, except for reading
 // transcripts and drawing.
 //
-// Verbs are cobra commands. Of the command libraries cobra is the most used, so
-// that its flags and its help read as people expect; it makes the completions
-// of four shells, suggests what was meant, and is kept up. It costs one
-// dependency beside it.
+// Verbs are cobra commands. Cobra is the most widely used command library, so
+// its flags and help are what people expect; it generates completions for four
+// shells, suggests corrections, and is maintained. It costs one further
+// dependency.
 //
 // Results go to standard output, everything else to standard error. The exit
 // status is 0 if all went well, 1 if not, 2 if the command line is wrong, and
@@ -65,20 +65,20 @@ func main() {
 	os.Exit(execute(ctx, &tool{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv}, os.Args[1:]))
 }
 
-// newLogger returns a logger of what is to be known and is no error. It says the
-// same once: a verb may open a store more than once.
+// newLogger returns a logger for what is worth knowing but not an error. It
+// logs each message once: a verb may open a store more than once.
 func newLogger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(&onceWriter{w: &printableWriter{w}, said: make(map[string]bool)}, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
-				return slog.Attr{} // of a tool that somebody watches
+				return slog.Attr{} // somebody is watching the tool
 			}
 			return a
 		},
 	}))
 }
 
-// tool is one invocation with its surroundings.
+// tool is one invocation with its environment.
 type tool struct {
 	in       io.Reader
 	out, err io.Writer
@@ -153,7 +153,7 @@ Exit status: 0 all went well, 1 it did not, 2 the command line is wrong,
 	return root
 }
 
-// exactly wants n arguments, or says which.
+// exactly requires n arguments, and names them in its error.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

@@ -21,13 +21,12 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// endpoint is a model behind an OpenAI-compatible API, that of chat completions,
-// which all of them speak.
+// endpoint is a model behind an OpenAI-compatible chat completions API.
 type endpoint struct {
 	client openai.Client
 	model  string
 	tracer trace.Tracer
-	stream func(text string) // is given the answer as it comes
+	stream func(text string) // called with the answer as it arrives
 }
 
 func newEndpoint(baseURL, model, key string, tr *tracing, stream func(string)) *endpoint {
@@ -39,11 +38,11 @@ func newEndpoint(baseURL, model, key string, tr *tracing, stream func(string)) *
 }
 
 // maxRounds is how often a model may call tools in one turn; in the last round
-// it is offered none.
+// no tools are offered.
 const maxRounds = 8
 
 // answer is an answerFunc. It calls the layers' tools that the model asks for,
-// and hands their results back for another round.
+// and returns their results for another round.
 func (e *endpoint) answer(ctx context.Context, run *memory.Run, _ *transcript.Turn, view *projection.View, round int) (memory.Response, []projection.Item, error) {
 	params := openai.ChatCompletionNewParams{
 		Model:         e.model,
@@ -73,7 +72,8 @@ func (e *endpoint) answer(ctx context.Context, run *memory.Run, _ *transcript.Tu
 	return resp, results, nil
 }
 
-// callTool calls a layer's tool. What is wrong with the call is for the model.
+// callTool calls a layer's tool. What is wrong with the call is reported to the
+// model.
 func callTool(ctx context.Context, run *memory.Run, call *projection.Item) projection.Item {
 	args := json.RawMessage(call.Arguments)
 	if len(args) == 0 {
@@ -137,7 +137,7 @@ func (e *endpoint) complete(ctx context.Context, params openai.ChatCompletionNew
 	return resp, nil
 }
 
-// endpointError says what can be done about an answer that is none.
+// endpointError says what can be done about a failed request.
 func endpointError(err error) error {
 	var api *openai.Error
 	if !errors.As(err, &api) {
@@ -183,9 +183,9 @@ func chatTools(infos []memory.ToolInfo) ([]openai.ChatCompletionToolUnionParam, 
 	return tools, nil
 }
 
-// chat builds the messages of a request. The API wants the results of calls
-// directly behind the message with the calls, so that what stands between them
-// in the view waits until all are answered.
+// chat builds the messages of a request. The API requires the results of calls
+// directly after the message with the calls, so whatever is between them in the
+// view waits until all are answered.
 type chat struct {
 	messages []openai.ChatCompletionMessageParamUnion
 	open     map[string]bool // calls without their result
@@ -263,7 +263,7 @@ func (c *chat) message(it *projection.Item) {
 	c.messages = append(c.messages, m)
 }
 
-// userMessage is a text, or parts where there is more than text.
+// userMessage returns a text, or parts if there is more than text.
 func userMessage(it *projection.Item) openai.ChatCompletionMessageParamUnion {
 	var parts []openai.ChatCompletionContentPartUnionParam
 	mixed := false

@@ -26,7 +26,7 @@ guard would.`,
 	return cmd
 }
 
-// rulesOf returns the constraints in force for a team as rules of a guard.
+// rulesOf returns the constraints in force for a team as rules for a guard.
 func rulesOf(list []soma.Constraint) []guard.Rule {
 	var rules []guard.Rule
 	for _, c := range list {
@@ -37,7 +37,7 @@ func rulesOf(list []soma.Constraint) []guard.Rule {
 	return rules
 }
 
-// policy is a constraint as it is listed.
+// policy is a constraint as listed.
 type policy struct {
 	ID          string            `json:"id"`
 	Name        string            `json:"name"`
@@ -45,7 +45,7 @@ type policy struct {
 	Enforcement guard.Enforcement `json:"enforcement"`
 	Message     string            `json:"message,omitempty"`
 	Fault       string            `json:"fault,omitempty"`    // why it cannot be evaluated
-	Withheld    *withheldJSON     `json:"withheld,omitempty"` // the policy is in doubt: this is what stands in for it
+	Withheld    *withheldJSON     `json:"withheld,omitempty"` // the policy is in doubt: this entry replaces it
 }
 
 func policyListCommand(t *tool) *cobra.Command {
@@ -144,7 +144,7 @@ type checkOptions struct {
 	json         bool
 }
 
-// past is what every rate, count and streak of a condition sees.
+// past is what every rate, count and streak in a condition sees.
 type past struct{ tally guard.Tally }
 
 // Tally implements [guard.Rates].
@@ -201,7 +201,7 @@ are what every rate, count and streak sees, --counter what a counter is.`,
 	return cmd
 }
 
-// parse reads the flags that are more than a text or a number.
+// parse parses the flags that are more than a text or a number.
 func (o *checkOptions) parse(now time.Time) error {
 	for _, n := range []int{o.past.tally.Calls, o.past.tally.Failures, o.past.tally.Streak, o.call.Attempt, o.call.Tokens} {
 		if n < 0 {
@@ -255,7 +255,7 @@ type reasonJSON struct {
 	Enforcement guard.Enforcement `json:"enforcement"`
 	Message     string            `json:"message,omitempty"`
 	Why         string            `json:"why"`
-	Fault       bool              `json:"fault,omitempty"` // it holds because it cannot be evaluated
+	Fault       bool              `json:"fault,omitempty"` // whether it holds because it cannot be evaluated
 }
 
 func (t *tool) policyCheck(v guard.Verdict, asJSON bool) error {

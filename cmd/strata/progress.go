@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// progress says on a terminal how far something is, on a line of its own that
-// it takes back before anything else is printed.
+// progress shows progress on a terminal, on a line of its own that is removed
+// before anything else is printed.
 type progress struct {
 	s     *screen // of standard error
 	shown bool
@@ -19,8 +19,8 @@ const (
 	progressCells = 24
 )
 
-// set shows that part of a whole is done, and what text says about it. A whole
-// that is not known is 0 or less.
+// set shows that part of a whole is done, with a text. A whole of 0 or less is
+// unknown.
 func (p *progress) set(part, whole int64, text func() string) {
 	if !p.s.moves {
 		return
@@ -33,8 +33,8 @@ func (p *progress) set(part, whole int64, text func() string) {
 	}
 }
 
-// gauge draws a part of a whole: a bar and the percentage; nothing if the
-// whole is not known.
+// gauge draws a part of a whole: a bar and the percentage, or nothing if the
+// whole is unknown.
 func gauge(part, whole int64) string {
 	if whole <= 0 {
 		return ""
@@ -44,7 +44,7 @@ func gauge(part, whole int64) string {
 	return fmt.Sprintf("%s%s %3d %%  ", strings.Repeat("█", full), strings.Repeat("░", progressCells-full), part*100/whole)
 }
 
-// clear takes the line back.
+// clear removes the line.
 func (p *progress) clear() {
 	if p.shown {
 		p.shown = false
@@ -64,8 +64,8 @@ func byteText(n int64) string {
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
-// pace shows how many keys are done, how fast that goes and how long it still
-// takes. Its clock starts with its first call.
+// pace shows how many keys are done, how fast, and how long the rest will take.
+// Its clock starts with its first call.
 type pace struct {
 	p     *progress
 	verb  string
@@ -73,8 +73,7 @@ type pace struct {
 	from  int64 // where it began
 }
 
-// at shows that part of a whole number of keys is done; a whole of 0 is not
-// known.
+// at shows how many keys out of a whole are done; a whole of 0 is unknown.
 func (c *pace) at(part, whole int64) {
 	if c.start.IsZero() {
 		c.start, c.from = time.Now(), part

@@ -22,7 +22,7 @@ type recallOptions struct {
 	json  bool
 }
 
-// recalledHit is a hit with where it is from.
+// recalledHit is a hit and where it comes from.
 type recalledHit struct {
 	Index   string       `json:"index"`
 	ID      string       `json:"id"`
@@ -104,7 +104,7 @@ func (t *tool) recall(ctx context.Context, store storage.Adapter, query string, 
 	return nil
 }
 
-// searchIndex searches an index of whatever language it is.
+// searchIndex searches an index, whatever its language.
 func searchIndex(ctx context.Context, r storage.Reader, q search.Query) (search.Result, error) {
 	ix, err := search.New(nil)
 	if err != nil {

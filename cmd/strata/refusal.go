@@ -11,11 +11,11 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// What cannot be taken is reported with its line, and the rest goes on: an item
-// that is too large, one that does not fit the budget, a thread with a name that
-// is none, a system text that is too long.
+// What cannot be used is reported with its line, and the rest continues: an
+// item that is too large or does not fit the budget, a thread with an invalid
+// name, a system text that is too long.
 
-// reportRefusal reports that something of a line cannot be taken. It returns an error
+// reportRefusal reports that part of a line cannot be used. It returns an error
 // if that ends the loop.
 func (l *loop) reportRefusal(line int, why error) error {
 	if l.onRefusal == nil {
@@ -24,11 +24,11 @@ func (l *loop) reportRefusal(line int, why error) error {
 	return l.onRefusal(line, why)
 }
 
-// dropItem refuses one of items, which is of a turn of the transcript.
+// dropItem refuses one of the items of a transcript's turn.
 func (l *loop) dropItem(t *transcript.Turn, items []projection.Item, i int, why error) ([]projection.Item, error) {
 	line, ok := t.Lines[items[i].ID]
 	if !ok {
-		return nil, why // it is of an endpoint's answer
+		return nil, why // it comes from an endpoint's answer
 	}
 	if err := l.reportRefusal(line, why); err != nil {
 		return nil, err
@@ -36,8 +36,8 @@ func (l *loop) dropItem(t *transcript.Turn, items []projection.Item, i int, why 
 	return slices.Concat(items[:i], items[i+1:]), nil
 }
 
-// projectItems returns the view for a turn with those of items that can be taken; nil
-// if none can, and there is no answer to take either.
+// projectItems returns the view for a turn with those of items that can be
+// used; nil if there are none, and no answer to add either.
 func (l *loop) projectItems(ctx context.Context, t *transcript.Turn, items []projection.Item) (*projection.View, []projection.Item, error) {
 	for {
 		view, err := l.run.Project(ctx, items...)
@@ -59,9 +59,9 @@ func (l *loop) projectItems(ctx context.Context, t *transcript.Turn, items []pro
 	}
 }
 
-// fitBudget leaves out what takes a prompt over its budget: the system text of the
-// transcript, the newest user message, or else the largest item. The run has the
-// items already, so that it is left where its last commit was, and gone on with
+// fitBudget leaves out what makes a prompt exceed its budget: the system text
+// of the transcript, the newest user message, or else the largest item. The run
+// has the items already, so it is abandoned at its last commit and continued
 // from there.
 func (l *loop) fitBudget(ctx context.Context, t *transcript.Turn, items []projection.Item, over *projection.BudgetError, err error) ([]projection.Item, error) {
 	switch {
@@ -77,13 +77,14 @@ func (l *loop) fitBudget(ctx context.Context, t *transcript.Turn, items []projec
 	if _, ok := t.Lines[items[i].ID]; !ok {
 		return nil, err
 	}
-	if err := l.restartRun(ctx, l.systemRefused); err != nil { // first: the end of a run stores what it has
+	if err := l.restartRun(ctx, l.systemRefused); err != nil { // first, because ending a run stores what it has
 		return nil, err
 	}
 	return l.dropItem(t, items, i, err)
 }
 
-// overBudgetItem returns the index of the item that takes a prompt over its budget.
+// overBudgetItem returns the index of the item that makes a prompt exceed its
+// budget.
 func overBudgetItem(items []projection.Item, over *projection.BudgetError) int {
 	largest, size := 0, -1
 	for i := range items {
@@ -102,8 +103,8 @@ func overBudgetItem(items []projection.Item, over *projection.BudgetError) int {
 	return largest
 }
 
-// restartRun goes on with the run at work from its last commit, as after a crash; in
-// another memory where the system text is another.
+// restartRun continues the current run from its last commit, as after a crash;
+// in another memory if the system text differs.
 func (l *loop) restartRun(ctx context.Context, untold bool) error {
 	run, told := l.run, l.systemRefused
 	l.run, l.systemRefused = nil, untold
@@ -122,7 +123,7 @@ func (l *loop) restartRun(ctx context.Context, untold bool) error {
 	return err
 }
 
-// commitItems commits a response, with those of its items that can be taken.
+// commitItems commits a response with those of its items that can be used.
 func (l *loop) commitItems(ctx context.Context, t *transcript.Turn, resp memory.Response) ([]projection.Item, error) {
 	for {
 		err := l.run.Commit(ctx, resp)

@@ -21,13 +21,13 @@ type remembered struct {
 	Layer string   `json:"layer"`
 	Kind  string   `json:"kind"` // of its scope
 	ID    string   `json:"id"`
-	Count int      `json:"count"` // of notes, observations or episodes
+	Count int      `json:"count"` // number of notes, observations or episodes
 	Lines []string `json:"lines"` // some of them
 }
 
-// recollect reads what the layers of the demo hold. It asks for each layer,
-// since the keys of all are those of SemanticRecall's passages too, which may be
-// most of the store.
+// recollect reads what the layers of the demo hold. It queries each layer,
+// because the keys of all layers include those of SemanticRecall's passages,
+// which may be most of the store.
 func recollect(ctx context.Context, store storage.Adapter) ([]remembered, error) {
 	var list []remembered
 	for _, layer := range []string{"episodic", "observations", "working-memory"} {
@@ -53,7 +53,7 @@ func recollect(ctx context.Context, store storage.Adapter) ([]remembered, error)
 	return list, nil
 }
 
-// noteLines are the entries of the notes.
+// noteLines returns the entries of the notes.
 func noteLines(state json.RawMessage) []string {
 	var notes layers.Notes
 	if json.Unmarshal(state, &notes) != nil {
@@ -93,7 +93,7 @@ func valueText(v any) string {
 
 const someLines = 4
 
-// observationLines are the most salient observations, in the order of time.
+// observationLines returns the most salient observations, in order of time.
 func observationLines(state json.RawMessage) ([]string, int) {
 	var s struct {
 		Notes []layers.Observation `json:"notes"`
@@ -112,7 +112,7 @@ func observationLines(state json.RawMessage) ([]string, int) {
 	return lines, len(s.Notes)
 }
 
-// episodeLines are the newest episodes.
+// episodeLines returns the newest episodes.
 func episodeLines(ctx context.Context, store storage.Adapter, info *thread.State) (lines []string, n int, err error) {
 	prefix := fmt.Sprintf("%sr%d/e/", strings.TrimSuffix(info.Key, "state"), info.Clears)
 	for e, err := range storage.Scan(ctx, store, prefix, nil) {
@@ -129,7 +129,7 @@ func episodeLines(ctx context.Context, store storage.Adapter, info *thread.State
 	return lines[max(0, len(lines)-someLines):], n, nil
 }
 
-// sumUp says what is remembered, and how to look closer.
+// sumUp shows what is remembered, and how to look closer.
 func (d *demoRun) sumUp(ctx context.Context, sum *totals) error {
 	store, err := openStore(ctx, d.o.db)
 	if err != nil {
@@ -146,7 +146,7 @@ func (d *demoRun) sumUp(ctx context.Context, sum *totals) error {
 	return d.show(ctx, e)
 }
 
-// commands are what to run next.
+// commands returns what to run next.
 func (d *demoRun) commands(ctx context.Context, store storage.Adapter) ([]string, error) {
 	name, db := programName(), " --db "+shellQuote(d.o.db)
 	list := []string{name + " show" + db, name + " show layers" + db}
@@ -161,7 +161,7 @@ func (d *demoRun) commands(ctx context.Context, store storage.Adapter) ([]string
 	return append(list, name+" run YOUR-TRANSCRIPT.jsonl"), nil
 }
 
-// programName is how this program was called.
+// programName returns the name under which this program was called.
 func programName() string {
 	if path, err := os.Executable(); err == nil && strings.Contains(path, "go-build") {
 		return "go run ./cmd/strata"
@@ -169,7 +169,7 @@ func programName() string {
 	return "strata"
 }
 
-// shellQuote quotes text for a shell where it must be.
+// shellQuote quotes text for a shell if necessary.
 func shellQuote(text string) string {
 	if text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@%+=,", r)
@@ -201,7 +201,7 @@ func (d *demoRun) drawEnding(e *event) {
 	drawCommands(s, e.Commands)
 }
 
-// drawCommands says what to run next.
+// drawCommands shows what to run next.
 func drawCommands(s *screen, commands []string) {
 	if len(commands) == 0 {
 		return

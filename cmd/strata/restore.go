@@ -91,8 +91,8 @@ func restoreStore(ctx context.Context, t *tool, o *restoreOptions) (err error) {
 	return show.result(o.json, "restored", &moved{Tally: tally})
 }
 
-// readMeter shows how far a backup is read: once to verify it, and, from the
-// second time that it is read from its beginning, to restore it.
+// readMeter shows how much of a backup has been read: first to verify it, and,
+// once it is read again from the beginning, to restore it.
 type readMeter struct {
 	io.ReadSeeker
 	size, at int64

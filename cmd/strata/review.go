@@ -59,19 +59,19 @@ so that agents can go on.`,
 	return cmd
 }
 
-// reviewItem is something that a reviewer decides: a proposal, or canon that is
-// withheld.
+// reviewItem is something for a reviewer to decide: a proposal, or canon that
+// is withheld.
 type reviewItem struct {
-	entity    *soma.Entity // nil: what is withheld has no document that can be read
+	entity    *soma.Entity // nil if the withheld entry has no readable document
 	evidence  []soma.Cited
 	conflicts []*soma.Entity // canon in force that it contradicts
 	held      *soma.Withheld // nil: a proposal
-	doubts    []string       // why its id or name may be taken for another
+	doubts    []string       // why its id or name may be mistaken for another
 }
 
-// readReviewItems returns what waits: the proposals, the most confident first, and
-// the canon that is withheld. Where the proposals cannot be read, the rest is there
-// beside the error.
+// readReviewItems returns what awaits review: the proposals, most confident
+// first, and withheld canon. If the proposals cannot be read, it returns the
+// rest along with the error.
 func readReviewItems(ctx context.Context, s *soma.Store) ([]reviewItem, error) {
 	held, err := s.Quarantined(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func readReviewItem(ctx context.Context, s *soma.Store, id string) (reviewItem, 
 	return reviewItemOf(ctx, s, id, alike)
 }
 
-// reviewItemOf reads one. alike are all ids that look like others.
+// reviewItemOf reads one item. alike are all ids that look like others.
 func reviewItemOf(ctx context.Context, s *soma.Store, id string, alike []soma.LookAlike) (reviewItem, error) {
 	e, cited, err := s.Evidence(ctx, id)
 	if err != nil {
@@ -130,7 +130,7 @@ func reviewItemOf(ctx context.Context, s *soma.Store, id string, alike []soma.Lo
 	return p, err
 }
 
-// id names what is decided: type/id, or the file of what may be canon.
+// id names what is to be decided: type/id, or the file of what may be canon.
 func (p *reviewItem) id() string {
 	if p.entity != nil {
 		return entityName(p.entity)
@@ -145,7 +145,7 @@ func (p *reviewItem) name() string {
 	return string(p.held.Doubt)
 }
 
-// citedText says what a piece of evidence is.
+// citedText describes a piece of evidence.
 func citedText(c *soma.Cited) string {
 	if c.Entity == nil {
 		return escape(c.ID, false) + " is gone"
@@ -169,12 +169,12 @@ func (p *reviewItem) confidence() string {
 
 // reviewItemJSON is a reviewItem as JSON.
 type reviewItemJSON struct {
-	Entity    map[string]any `json:"entity"` // null: what is withheld has no document that can be read
+	Entity    map[string]any `json:"entity"` // null if the withheld entry has no readable document
 	Digest    string         `json:"digest"` // of the entity, for promote and supersede
 	Evidence  []citedJSON    `json:"evidence"`
 	Conflicts []string       `json:"conflicts"` // type/id of canon
 	Withheld  *withheldJSON  `json:"withheld,omitempty"`
-	LookAlike []string       `json:"look_alike,omitempty"` // why the id or name may be taken for another
+	LookAlike []string       `json:"look_alike,omitempty"` // why the id or name may be mistaken for another
 }
 
 // withheldJSON says why canon is withheld, and what to do about it.
@@ -274,7 +274,7 @@ func (t *tool) reviewList(ctx context.Context, verb string, o *reviewOptions) er
 	})
 }
 
-// drawReviewItem prints what is asked of a reviewer, on a few lines.
+// drawReviewItem prints the question to a reviewer on a few lines.
 func (s *screen) drawReviewItem(p *reviewItem) {
 	s.printf("%s  %s  %s\n", s.paint(yellow, p.confidence()), s.paint(bold, escape(p.id(), false)), escape(p.name(), false))
 	if h := p.held; h != nil {
@@ -328,7 +328,7 @@ supersede want, so that nobody promotes what has changed since.`,
 	return cmd
 }
 
-// drawReviewItems prints all that a reviewer decides on.
+// drawReviewItems prints everything that awaits review.
 func (s *screen) drawReviewItems(p *reviewItem) {
 	s.document(p.entity, p.entity.Links(), nil)
 	for _, reason := range p.doubts {
@@ -349,18 +349,18 @@ func (s *screen) drawReviewItems(p *reviewItem) {
 	}
 }
 
-// decision is something that a reviewer decides by a verb.
+// decision is a verb by which a reviewer decides.
 type decision struct {
 	verb, use, short, long, example string
 	args                            int
 	what                            string
-	free                            bool // it wants no reason
-	reads                           int  // the argument, from 1, that the reviewer must have read; 0: none
-	// do decides, and returns what there is to say and the entities that changed.
+	free                            bool // whether no reason is required
+	reads                           int  // number of the argument that the reviewer must have read, from 1; 0: none
+	// do makes the decision, and returns a message and the entities that changed.
 	do func(ctx context.Context, w *soma.Writer, args []string, o *reviewOptions) (said string, ids []string, err error)
 }
 
-// readFirst says how a decision is kept to what the reviewer has read.
+// readFirst makes sure that a decision is about what the reviewer has read.
 const readFirst = `What becomes canon is what the reviewer has read: --digest is the last line of
 'strata review show', and where the entity has changed since, nothing is decided.
 Without it the entity is shown, and the question asked on the terminal; where there
@@ -430,7 +430,8 @@ it. A text with the marks of a merge conflict is refused: edit it first.`,
 	},
 }}
 
-// refusal is an error of a decision without the verb, which the tool has said.
+// refusal is the error of a decision without the verb, which the tool prints
+// itself.
 func refusal(err error) error {
 	if refused, ok := errors.AsType[*soma.GovernanceError](err); ok {
 		return refused
@@ -441,8 +442,8 @@ func refusal(err error) error {
 	return err
 }
 
-// readProposal has the reviewer read an entity, and asks whether to go on. It returns the
-// digest of what was shown.
+// readProposal lets the reviewer read an entity, and asks whether to continue.
+// It returns the digest of what was shown.
 func (t *tool) readProposal(ctx context.Context, verb, id string, o *reviewOptions) (digest string, err error) {
 	if !t.interactive() {
 		return "", usagef("%s: --digest is missing, and there is nobody to ask: 'strata review show %s' prints it", verb, escape(id, false))

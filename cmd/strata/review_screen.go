@@ -16,28 +16,28 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// The full-screen view is a program of Bubble Tea's second version: the terminal
-// library most in use, and kept up, which the first version no longer is. It
-// reads keys and repaints, nothing more: the view is made of the same functions
-// as what is printed. It costs 13 small modules, and 2 MB of the program.
+// The full-screen view uses version 2 of Bubble Tea, the most widely used
+// terminal library; version 1 is no longer maintained. It only reads keys and
+// repaints: the view is made by the functions that also print. It costs 13
+// small modules and 2 MB of the program.
 
-// desk is what a reviewer works with. Each of its methods opens the store and
-// closes it.
+// desk gives a reviewer access to the store. Each of its methods opens the
+// store and closes it.
 type desk struct {
 	ctx   context.Context // of the verb
 	db    string
 	actor soma.Actor
 }
 
-// What is decided at a desk.
+// The decisions at a desk.
 const (
 	deskPromote   = "promote"
 	deskReject    = "reject"
-	deskSupersede = "supersede" // promote, and put it in the place of another
+	deskSupersede = "supersede" // promote, and replace another
 	deskRatify    = "ratify"
 )
 
-// reviewItems returns what waits.
+// reviewItems returns what awaits review.
 func (d *desk) reviewItems() (all []reviewItem, err error) {
 	err = readKnowledge(d.ctx, "review", d.db, func(s *soma.Store) error {
 		all, err = readReviewItems(d.ctx, s)
@@ -46,9 +46,8 @@ func (d *desk) reviewItems() (all []reviewItem, err error) {
 	return all, err
 }
 
-// decide does what verb says of something that waits, and says what was done,
-// if it is still what the reviewer has read. old is the canon entity to be
-// superseded, if any.
+// decide applies a verb to an item, if it is still what the reviewer has read,
+// and says what was done. old is the canon entity to be superseded, if any.
 func (d *desk) decide(verb string, p *reviewItem, old, reason string) (said string, err error) {
 	id := p.id()
 	err = writeKnowledge(d.ctx, "review", d.db, func(s *soma.Store, _ storage.Adapter) error {
@@ -86,14 +85,14 @@ func (d *desk) decide(verb string, p *reviewItem, old, reason string) (said stri
 	return said, err
 }
 
-// reviewScreen is review on a terminal.
+// reviewScreen runs the review on a terminal.
 func (t *tool) reviewScreen(ctx context.Context, p *screen, o *reviewOptions) error {
 	actor, err := t.person("review", o.as)
 	if err != nil {
 		return err
 	}
 	d := &desk{ctx, o.db, actor}
-	all, err := d.reviewItems() // what is wrong with the store is said before the screen changes
+	all, err := d.reviewItems() // report problems of the store before the screen changes
 	if err != nil {
 		return err
 	}
@@ -113,7 +112,7 @@ func (t *tool) reviewScreen(ctx context.Context, p *screen, o *reviewOptions) er
 	return err
 }
 
-// lateWriter keeps what is written until flush.
+// lateWriter holds back what is written until flush.
 type lateWriter struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -131,7 +130,7 @@ func (w *lateWriter) flush(t *tool) {
 	fmt.Fprint(t.err, w.text.String())
 }
 
-// reviewModel is what the full-screen view knows.
+// reviewModel is the state of the full-screen view.
 type reviewModel struct {
 	desk          *desk
 	who           string
@@ -139,18 +138,18 @@ type reviewModel struct {
 	width, height int
 
 	all    []reviewItem
-	at     int // of all, that is shown
-	scroll int // lines of it that are above the screen
+	at     int // index in all of the item shown
+	scroll int // lines of it above the screen
 	busy   bool
 	note   string // what was done, or went wrong
 	asking *question
 }
 
-// question is what the reviewer is asked before something is done.
+// question is what the reviewer is asked before a decision.
 type question struct {
 	verb   string
 	old    string // the canon entity that is superseded
-	naming bool   // old is asked for; then the reason
+	naming bool   // whether old is being asked for, or else the reason
 	text   string // typed so far
 }
 
@@ -166,7 +165,7 @@ func (q *question) prompt() string {
 	return strings.ToUpper(q.verb[:1]) + q.verb[1:] + ". Why?"
 }
 
-// itemsRead and decided are what the desk answers.
+// itemsRead and decided are the desk's answers.
 type (
 	itemsRead struct {
 		all []reviewItem
@@ -221,7 +220,7 @@ func (m *reviewModel) read() tea.Cmd {
 	}
 }
 
-// key does what a key means while nothing is asked.
+// key handles a key while nothing is asked.
 func (m *reviewModel) key(key string) tea.Cmd {
 	if key == "ctrl+c" || key == "q" && !m.busy {
 		return tea.Quit
@@ -236,7 +235,7 @@ func (m *reviewModel) key(key string) tea.Cmd {
 	case "down", "j":
 		m.move(1)
 	case "pgdown", "space":
-		m.scroll += page // View stops at the end
+		m.scroll += page // View limits it
 	case "pgup":
 		m.scroll = max(m.scroll-page, 0)
 	case "l":
@@ -255,7 +254,7 @@ func (m *reviewModel) move(n int) {
 	m.at = to
 }
 
-// ask begins a decision on what is shown.
+// ask begins a decision about the item shown.
 func (m *reviewModel) ask(key string) {
 	m.note = ""
 	if len(m.all) == 0 {
@@ -278,7 +277,7 @@ func (m *reviewModel) ask(key string) {
 	}
 }
 
-// answer takes a key while something is asked.
+// answer handles a key while something is asked.
 func (m *reviewModel) answer(key tea.KeyPressMsg) tea.Cmd {
 	q := m.asking
 	switch key.String() {
@@ -297,7 +296,7 @@ func (m *reviewModel) answer(key tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// submit takes the answer, and has the desk decide if it was the last.
+// submit accepts the answer, and makes the decision if it was the last.
 func (m *reviewModel) submit() tea.Cmd {
 	q := m.asking
 	text := strings.TrimSpace(q.text)
@@ -325,8 +324,8 @@ func (m *reviewModel) View() tea.View {
 	return v
 }
 
-// lines are those of the screen: a head, the list beside what is shown, and at
-// the foot what was done, and the keys or a question.
+// lines returns the lines of the screen: a head, the list next to the item
+// shown, and at the foot the last outcome, and the keys or a question.
 func (m *reviewModel) lines() []string {
 	if m.width < 20 || m.height < 6 {
 		return []string{"too small"}
@@ -370,7 +369,7 @@ func (m *reviewModel) foot(s *screen) string {
 	case q != nil:
 		prompt := truncate(q.prompt(), m.width/2) + " "
 		text := []rune(escape(q.text, false))
-		for columns(string(text)) > m.width-columns(prompt)-1 { // its end is what is being typed
+		for columns(string(text)) > m.width-columns(prompt)-1 { // keep the end, where text is typed
 			text = text[1:]
 		}
 		return s.paint(bold, prompt) + string(text) + "█"
@@ -380,7 +379,7 @@ func (m *reviewModel) foot(s *screen) string {
 	return s.paint(faint, truncate("p promote · r reject · s supersede · ↑↓ choose · space/pgup scroll · l reload · q quit", m.width))
 }
 
-// list is the left side: lines of width columns.
+// list returns the left side: lines of the given width.
 func (m *reviewModel) list(s *screen, width, rows int) []string {
 	var lines []string
 	from := max(min(m.at-rows/2, len(m.all)-rows), 0)
@@ -400,7 +399,7 @@ func (m *reviewModel) list(s *screen, width, rows int) []string {
 	return lines
 }
 
-// shown is the right side: what is decided, in lines of at most width columns.
+// shown returns the right side: the item, in lines of at most width columns.
 func (m *reviewModel) shown(s *screen, width int) []string {
 	if len(m.all) == 0 {
 		return wrap("Nothing waits for a reviewer.", width)

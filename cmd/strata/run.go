@@ -24,7 +24,7 @@ import (
 type runOptions struct {
 	file         string
 	db           string
-	identity     memory.Identity // thread: of entries that name none
+	identity     memory.Identity // thread: of entries without one
 	budget       int
 	reserve      int
 	overflow     string
@@ -121,7 +121,7 @@ func (o *runOptions) check() error {
 	return nil
 }
 
-// name is the file in errors.
+// name is the name of the file in errors.
 func (o *runOptions) name() string {
 	if o.file == "-" {
 		return "standard input"
@@ -140,7 +140,8 @@ func (o *runOptions) policy() projection.Policy {
 	return p
 }
 
-// tokenizer returns the one for the model, and a warning if there is none.
+// tokenizer returns the tokenizer for the model, and a warning if there is
+// none.
 func (o *runOptions) tokenizer() (_ projection.Tokenizer, warning string, err error) {
 	if o.model == "" {
 		return projection.Estimate{}, "", nil
@@ -155,24 +156,24 @@ func (o *runOptions) tokenizer() (_ projection.Tokenizer, warning string, err er
 	return tok, "", nil
 }
 
-// transcriptRun is a run at work.
+// transcriptRun is a run in progress.
 type transcriptRun struct {
 	t        *tool
 	o        *runOptions
 	s        *screen
 	draw     *drawing
 	print    func(*event) error // JSON; nil when drawn
-	size     int64              // of the file; -1 if it is not known
+	size     int64              // size of the file; -1 if unknown
 	progress *progress
 	loop     *loop
 	faults   int
-	question string // of the turn at work, until its answer is streamed
-	streamed bool   // the answer of the round at work has begun
+	question string // of the current turn, until its answer is streamed
+	streamed bool   // whether the answer of the current round has begun
 }
 
-// mostMemory is how much memory a run takes before garbage is collected more
-// often than it would be: a large file is read beside other work. It is not a
-// bound, and GOMEMLIMIT takes its place.
+// mostMemory is the heap size above which garbage is collected more often than
+// by default, because large files are read next to other work. It is not a
+// limit, and GOMEMLIMIT overrides it.
 const mostMemory = 160 << 20
 
 func runTranscript(ctx context.Context, t *tool, o *runOptions) (err error) {
@@ -186,7 +187,7 @@ func runTranscript(ctx context.Context, t *tool, o *runOptions) (err error) {
 	if warning != "" {
 		fmt.Fprintln(t.err, "strata: warning:", warning)
 	}
-	var books *ledger // of the store, which is opened behind the file
+	var books *ledger // of the store, which is opened after the file
 	in, err := openTranscript(t, o, func(thread, id string) (bool, error) { return books.had(ctx, thread, id) })
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
@@ -244,7 +245,8 @@ func openTranscript(t *tool, o *runOptions, known func(thread, id string) (bool,
 	return transcript.Open(o.file, opts)
 }
 
-// playFile runs the turns, ends what is at work whatever happened, and sums up.
+// playFile plays the turns, ends the current run whatever happened, and sums
+// up.
 func (r *transcriptRun) playFile(ctx context.Context, in *transcript.Reader, store storage.Adapter) error {
 	ctx, span := r.loop.tracer.Start(ctx, "strata run", trace.WithNewRoot())
 	defer span.End()
@@ -286,7 +288,7 @@ func (r *transcriptRun) playTurns(ctx context.Context, in *transcript.Reader) er
 			return ctx.Err()
 		}
 		if r.o.baseURL != "" {
-			// What tools returned to the recorded model, nobody asked for here.
+			// What tools returned to the recorded model was not requested here.
 			countReplaced(&r.loop.totals.Replaced, turn.Output)
 			countReplaced(&r.loop.totals.Replaced, slices.DeleteFunc(slices.Clone(turn.Input), func(it projection.Item) bool { return it.Kind == projection.Message }))
 			if turn.Input = messages(turn.Input); len(turn.Input) == 0 {
@@ -310,7 +312,8 @@ func (r *transcriptRun) playTurns(ctx context.Context, in *transcript.Reader) er
 	return r.loop.endInterrupted(ctx)
 }
 
-// reportFault reports a fault of the file. It returns an error if that ends the run.
+// reportFault reports a fault in the file. It returns an error if that ends the
+// run.
 func (r *transcriptRun) reportFault(f *transcript.Fault) error {
 	r.progress.clear()
 	r.faults++
@@ -321,7 +324,7 @@ func (r *transcriptRun) reportFault(f *transcript.Fault) error {
 	return nil
 }
 
-// reportRefusal reports what the memory does not take.
+// reportRefusal reports what the memory refuses.
 func (r *transcriptRun) reportRefusal(line int, why error) error {
 	return r.reportFault(&transcript.Fault{File: r.o.name(), Line: line, Why: advise(why)})
 }
@@ -347,7 +350,7 @@ func (r *transcriptRun) show(e *event) error {
 	return r.s.err
 }
 
-// stream prints an answer as it comes.
+// stream prints an answer as it arrives.
 func (r *transcriptRun) stream(text string) {
 	if r.print != nil || r.o.quiet || text == "" {
 		return
@@ -402,7 +405,7 @@ func (r *transcriptRun) sumUp(ctx context.Context, skipped transcript.Skipped, s
 	return r.s.err
 }
 
-// drawInput says what became of the file.
+// drawInput says what happened to the file.
 func (r *transcriptRun) drawInput(t *totals) {
 	text := plural(t.Items, "item", "items") + " added"
 	if t.Known > 0 {
@@ -443,7 +446,7 @@ func countReplaced(left *transcript.Left, items []projection.Item) {
 	}
 }
 
-// leftText says what was left out, by kind; "" if nothing was.
+// leftText says what was left out, by kind, or is "".
 func leftText(l *transcript.Left) string {
 	var kinds []string
 	for _, k := range []struct {
@@ -460,7 +463,7 @@ func leftText(l *transcript.Left) string {
 	return strings.Join(kinds, ", ")
 }
 
-// knownText says how much was there already, if anything was.
+// knownText says how much was there already, or is "".
 func knownText(n int) string {
 	if n == 0 {
 		return ""

@@ -9,17 +9,17 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is where a verb prints: a terminal, or something that is not one, for
-// which the text is plain and the same every time.
+// screen is where a verb prints: a terminal, or something else, for which the
+// text is plain and always the same.
 type screen struct {
 	w     io.Writer
 	file  *os.File // of a terminal; nil otherwise
-	moves bool     // the cursor can be moved
+	moves bool     // whether the cursor can be moved
 	color bool
 	err   error // of the first write that failed
 }
 
-// plainWidth is the width of what is not a terminal.
+// plainWidth is the width of anything but a terminal.
 const plainWidth = 100
 
 func newScreen(w io.Writer, env func(string) string) *screen {
@@ -45,15 +45,15 @@ func (s *screen) width() int {
 	return plainWidth
 }
 
-// printf prints what is trusted: other text goes through printable or preview.
+// printf prints trusted text: any other goes through printable or preview.
 func (s *screen) printf(format string, args ...any) {
 	if s.err == nil {
 		_, s.err = fmt.Fprintf(s.w, format, args...)
 	}
 }
 
-// A color is the parameter of an SGR sequence; the terminal's own sixteen, so
-// that they suit its background.
+// A color is the parameter of an SGR sequence; the terminal's own sixteen
+// colors suit its background.
 type color string
 
 const (

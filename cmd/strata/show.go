@@ -28,7 +28,7 @@ type showOptions struct {
 	full     bool
 }
 
-// shows are what show can show.
+// shows are the things that show can show.
 var shows = []string{"threads", "runs", "items", "layers"}
 
 func showCommand(t *tool) *cobra.Command {
@@ -91,7 +91,8 @@ type viewer struct {
 	s *screen
 }
 
-// showAll shows what seq yields, those that keep keeps, as a JSON array or by draw.
+// showAll shows the elements of seq for which keep is true, as a JSON array or
+// with draw.
 func showAll[T any](v *viewer, seq iter.Seq2[T, error], keep func(T) bool, head func(), draw func(T)) error {
 	all := []T{}
 	n := 0
@@ -185,7 +186,7 @@ func (v *viewer) mine(r *thread.Run) bool {
 	return (v.o.thread == "" || r.Identity.Thread == v.o.thread) && (v.o.resource == "" || r.Identity.Resource == v.o.resource)
 }
 
-// storedItem is an item of a thread with its place.
+// storedItem is an item of a thread with its position.
 type storedItem struct {
 	Thread    string          `json:"thread"`
 	Execution string          `json:"execution"`
@@ -205,7 +206,7 @@ func (v *viewer) items(ctx context.Context, store storage.Adapter) error {
 			}
 			who := itemSpeaker(&i.Item)
 			lead := fmt.Sprintf("%5d  ", i.Turn)
-			const timed = 60 // columns: with fewer the text needs the room
+			const timed = 60 // columns: with fewer, the text needs the space
 			switch {
 			case !v.o.full && v.s.width() < timed:
 			case i.Item.Time.IsZero():
@@ -217,7 +218,7 @@ func (v *viewer) items(ctx context.Context, store storage.Adapter) error {
 		})
 }
 
-// itemSpeaker says in one word whose item it is.
+// itemSpeaker names the author of an item in one word.
 func itemSpeaker(it *projection.Item) string {
 	switch it.Kind {
 	case projection.ToolCall:
@@ -230,7 +231,7 @@ func itemSpeaker(it *projection.Item) string {
 	return preview(string(it.Role), 9)
 }
 
-// body prints an item: on one line, or with --full on as many as it takes.
+// body prints an item on one line, or with --full on as many as necessary.
 func (v *viewer) body(lead, who, text string, tokens int) {
 	width := v.s.width()
 	room := width - columns(lead) - columns(who) - 8
@@ -244,7 +245,7 @@ func (v *viewer) body(lead, who, text string, tokens int) {
 	}
 }
 
-// stored yields the items of the threads asked for.
+// stored yields the items of the requested threads.
 func (v *viewer) stored(ctx context.Context, store storage.Adapter) iter.Seq2[storedItem, error] {
 	return func(yield func(storedItem, error) bool) {
 		resource := make(map[string]string) // of executions
@@ -320,7 +321,8 @@ func (v *viewer) head(format string, names ...any) {
 	v.s.printf("%s\n", v.s.paint(faint, fmt.Sprintf(format, names...)))
 }
 
-// cut is text on one line of at most n columns, of any length with --full.
+// cut returns text on one line of at most n columns, or of any length with
+// --full.
 func (v *viewer) cut(text string, n int) string {
 	if v.o.full {
 		return escape(text, false)

@@ -24,7 +24,7 @@ import (
 
 const dbHelp = `store: a file, a vault's directory, or engine:where, such as bolt:agent.db`
 
-// dbRule is how all verbs take what names a store; see storeSpec.
+// dbRule explains how all verbs name a store; see storeSpec.
 const dbRule = `A store is named in one way everywhere, as engine:where (bolt:FILE, badger:DIR,
 vault:DIR, mem:) or by its path. A path that is a directory is a vault, or badger's if
 badger has made it; any other is a bolt file.`
@@ -34,9 +34,10 @@ func dbFlag(cmd *cobra.Command, db *string, help string) {
 	cmd.Flags().StringVar(db, "db", "", help)
 }
 
-// storeArg gives a verb on one store the flag that names it, as all have it. What
-// was an argument before, the one at index at, still is where the flag is not
-// given. want counts the other arguments. It is called when the verb has its RunE.
+// storeArg gives a verb on one store the flag that names it, as in all verbs.
+// The argument at index at, which used to name the store, still does if the
+// flag is not given. want checks the other arguments. Call storeArg after
+// setting the verb's RunE.
 func storeArg(cmd *cobra.Command, db *string, at int, want cobra.PositionalArgs) {
 	dbFlag(cmd, db, dbHelp+" (required)")
 	split := func(cmd *cobra.Command, args []string) (store string, rest []string, err error) {
@@ -66,7 +67,8 @@ func storeArg(cmd *cobra.Command, db *string, at int, want cobra.PositionalArgs)
 
 var scheme = regexp.MustCompile(`^[a-z][a-z0-9]+:`)
 
-// storeSpec is the engine:where of what names a store, by the rule of dbRule.
+// storeSpec returns the engine:where for the name of a store, by the rule in
+// dbRule.
 func storeSpec(text string) string {
 	if scheme.MatchString(text) {
 		return text
@@ -80,7 +82,7 @@ func storeSpec(text string) string {
 	return "vault:" + text
 }
 
-// takenAs adds to an error what a path was taken for.
+// takenAs adds to an error how a path was interpreted.
 func takenAs(text string, err error) error {
 	if spec := storeSpec(text); err != nil && text != "" && spec != text {
 		return fmt.Errorf("%s, taken as %s: %w", printable(text), printable(spec), err)
@@ -103,8 +105,8 @@ func vaultDir(text string) (string, error) {
 	return "", fmt.Errorf("%s is no vault: name one as vault:DIR", printable(text))
 }
 
-// asFiles are the records that a vault keeps as files, so that git has them beside
-// the documents: the decisions about canon.
+// asFiles are the records that a vault keeps as files, so that git has them
+// along with the documents: the decisions about canon.
 var asFiles = []string{soma.GovernancePrefix}
 
 // openStore opens the store that a flag names.
@@ -113,8 +115,8 @@ func openStore(ctx context.Context, db string) (storage.Adapter, error) {
 	return store, takenAs(db, err)
 }
 
-// openRead opens the store that a flag names to read it. It makes none where there
-// is none, and brings in what a process that was killed has left in a log.
+// openRead opens the store that a flag names, for reading. It does not create a
+// store, and recovers what a killed process has left in a log.
 func openRead(ctx context.Context, db string) (storage.Adapter, error) {
 	opts := &open.Options{ReadOnly: true, Files: asFiles}
 	store, err := open.Open(ctx, storeSpec(db), opts)
@@ -131,8 +133,8 @@ func openRead(ctx context.Context, db string) (storage.Adapter, error) {
 	return store, takenAs(db, err)
 }
 
-// inspect opens the store that a flag names to look at it, and has f do so. It
-// makes no store where there is none.
+// inspect opens the store that a flag names and calls f to look at it. It does
+// not create a store.
 func inspect(ctx context.Context, verb, db string, f func(store storage.Adapter) error) error {
 	if db == "" {
 		return usagef("%s: --db is missing: name the %s", verb, dbHelp)
@@ -143,8 +145,8 @@ func inspect(ctx context.Context, verb, db string, f func(store storage.Adapter)
 	return nil
 }
 
-// inspectStore opens a store to read it, and has f do so. It makes no store
-// where there is none.
+// inspectStore opens a store for reading and calls f. It does not create a
+// store.
 func inspectStore(ctx context.Context, spec string, f func(store storage.Adapter) error) (err error) {
 	store, err := openRead(ctx, spec)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -157,8 +159,8 @@ func inspectStore(ctx context.Context, spec string, f func(store storage.Adapter
 	return f(store)
 }
 
-// storePath is where a store is, with links resolved as far as it exists; ""
-// for one in memory.
+// storePath returns the path of a store, with links resolved as far as it
+// exists; "" for one in memory.
 func storePath(spec string) string {
 	_, where, _ := strings.Cut(storeSpec(spec), ":")
 	if where == "" {
@@ -185,7 +187,7 @@ func isBelow(dir, path string) bool {
 	return strings.HasPrefix(path, dir+string(os.PathSeparator))
 }
 
-// advise adds to an error what can be done about it, where it does not say so.
+// advise adds to an error what can be done about it, unless it already says so.
 func advise(err error) string {
 	text := err.Error()
 	add := func(advice string) { text += ": " + advice }

@@ -17,9 +17,9 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// The second part of the demo: two agents of one team fail alike, a worker
-// proposes a rule, a person promotes it, and the next run has it before it and
-// obeys; then what nobody has decided decays.
+// The second part of the demo: two agents of one team fail in the same way, a
+// worker proposes a rule, a person promotes it, and the next run sees it and
+// obeys; then what nobody has decided about decays.
 const (
 	demoTeam     = "platform"
 	demoReviewer = "mira"
@@ -28,7 +28,7 @@ const (
 	ruleText     = "Two deploys in a row have failed: the third fails as well. Stop, and ask a person to look at the health check."
 )
 
-// team is the second part at work.
+// team is the second part in progress.
 type team struct {
 	d     *demoRun
 	store *soma.Store
@@ -37,7 +37,7 @@ type team struct {
 	now   time.Time
 }
 
-// clock moves on by a second with each look, so that it never depends on when
+// clock advances by a second with each call, so that nothing depends on when
 // the demo runs.
 func (t *team) clock() time.Time {
 	t.now = t.now.Add(time.Second)
@@ -70,7 +70,7 @@ func (d *demoRun) playTeam(ctx context.Context) (err error) {
 	return errors.Join(err, t.m.Close(closing))
 }
 
-// tellStep tells of a step: what is done, and what is to be seen of it.
+// tellStep reports a step: what is done, and what there is to see.
 func (t *team) tellStep(ctx context.Context, step string, lines ...string) error {
 	return t.d.show(ctx, &event{Event: eventTeam, Step: step, Time: t.now, Lines: lines})
 }
@@ -139,8 +139,8 @@ func (t *team) failDeploys(ctx context.Context, agent string) error {
 	return run.End(ctx, memory.Failure)
 }
 
-// readHarvest returns the ids of the failures in the archive, and what there is in
-// it.
+// readHarvest returns the ids of the failures in the archive, and a summary of
+// the archive.
 func (t *team) readHarvest(ctx context.Context) (evidence []any, lines []string, err error) {
 	count := make(map[string]int)
 	for e, err := range t.store.Query(ctx, soma.Query{Layer: soma.Archive, Team: demoTeam}) {
@@ -158,7 +158,8 @@ func (t *team) readHarvest(ctx context.Context) (evidence []any, lines []string,
 	return evidence, lines, nil
 }
 
-// propose lets a worker propose the rule, and another thing that nobody decides.
+// propose lets a worker propose the rule, and something else that nobody
+// decides about.
 func (t *team) propose(ctx context.Context, evidence []any) (rule *soma.Entity, err error) {
 	w := t.store.As(soma.Worker("synthesizer"))
 	rule, err = w.Create(ctx, &soma.Entity{
@@ -188,8 +189,8 @@ func (t *team) propose(ctx context.Context, evidence []any) (rule *soma.Entity, 
 	return rule, t.tellStep(ctx, "A worker counts failures and proposes; nothing it writes is more than a proposal", lines...)
 }
 
-// runUnderRule begins the next run: the rule is in the anchored part of its prompt, and
-// its tool call is judged by it.
+// runUnderRule begins the next run: the rule is in the anchored part of its
+// prompt, and judges its tool call.
 func (t *team) runUnderRule(ctx context.Context) error {
 	run, err := t.m.Begin(ctx, memory.Identity{Thread: "deploy-again", Agent: "planner", Team: demoTeam})
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Text that is stored or read from a file is not trusted: it may hold sequences
-// that move a terminal's cursor, rename its window or answer for its user. What
-// is printed goes through one of these functions.
+// Text that is stored or read from a file is not trusted: it may contain
+// sequences that move a terminal's cursor, rename its window or answer for its
+// user. Print it only through one of these functions.
 
 // printable returns text with control and invisible characters escaped, except
 // line ends and tabs.
 func printable(text string) string { return escape(text, true) }
 
-// preview returns the beginning of text on one line of at most n columns; none
-// if there is no room.
+// preview returns the beginning of text on one line of at most n columns, or
+// nothing if there is no space.
 func preview(text string, n int) string {
 	n = max(n, 0)
 	if limit := 8 * n; len(text) > limit { // spaces and escapes take more bytes than columns
@@ -56,8 +56,8 @@ func escape(text string, lines bool) string {
 	return b.String()
 }
 
-// hidden reports whether a rune acts on a terminal, or is not to be seen:
-// controls, line separators, and formats but for the joiners that scripts and
+// hidden reports whether a rune acts on a terminal or is invisible: controls,
+// line separators, and format characters, except the joiners that scripts and
 // emoji need.
 func hidden(r rune) bool {
 	const nonJoiner, joiner = 0x200c, 0x200d
@@ -65,7 +65,7 @@ func hidden(r rune) bool {
 		unicode.Is(unicode.Cf, r) && r != nonJoiner && r != joiner
 }
 
-// columns returns how many columns a terminal gives to text without escapes.
+// columns returns how many columns a terminal uses for text without escapes.
 func columns(text string) int {
 	n := 0
 	for _, r := range text {
@@ -115,7 +115,7 @@ func padLeft(text string, n int) string {
 	return strings.Repeat(" ", max(n-columns(text), 0)) + text
 }
 
-// wrap breaks text into lines of at most n columns, at spaces where it can.
+// wrap breaks text into lines of at most n columns, at spaces if possible.
 func wrap(text string, n int) []string {
 	n = max(n, 8)
 	var lines []string
@@ -143,7 +143,7 @@ func wrap(text string, n int) []string {
 	return lines
 }
 
-// thousands writes a number with a comma at every third digit.
+// thousands formats a number with a comma at every third digit.
 func thousands[T int | int64](n T) string {
 	text := strconv.FormatInt(int64(n), 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
@@ -152,7 +152,7 @@ func thousands[T int | int64](n T) string {
 	return text
 }
 
-// plural writes a number of things.
+// plural formats a number of things.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -160,7 +160,7 @@ func plural(n int, one, many string) string {
 	return thousands(n) + " " + many
 }
 
-// percent writes a share of a whole; nothing of nothing is 0.
+// percent formats a share of a whole; nothing of nothing is 0.
 func percent(part, whole int) string {
 	if whole <= 0 {
 		return "0 %"
@@ -168,7 +168,7 @@ func percent(part, whole int) string {
 	return strconv.Itoa(int(float64(part)/float64(whole)*100)) + " %"
 }
 
-// printableWriter writes text with printable.
+// printableWriter passes text through printable.
 type printableWriter struct{ w io.Writer }
 
 func (p *printableWriter) Write(b []byte) (int, error) {
@@ -178,8 +178,8 @@ func (p *printableWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// onceWriter writes what was not written before. Its user, a handler of slog, writes
-// a record at a time, and one after the other.
+// onceWriter drops lines that were written before. Its user, an slog handler,
+// writes one record at a time, sequentially.
 type onceWriter struct {
 	w    io.Writer
 	said map[string]bool

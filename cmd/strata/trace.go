@@ -27,7 +27,7 @@ import (
 type traceFlags struct {
 	endpoint string
 	file     string
-	add      bool // to the file, instead of emptying it
+	add      bool // whether to append to the file instead of truncating it
 }
 
 func (f *traceFlags) register(cmd *cobra.Command) {
@@ -38,7 +38,7 @@ func (f *traceFlags) register(cmd *cobra.Command) {
 // tracing is where the spans of one invocation go.
 type tracing struct {
 	provider trace.TracerProvider
-	sdk      *sdktrace.TracerProvider // nil where tracing is off
+	sdk      *sdktrace.TracerProvider // nil if tracing is off
 	file     io.Closer
 	warn     io.Writer
 	where    string
@@ -51,7 +51,7 @@ type tracing struct {
 const flushTime = 5 * time.Second
 
 // startTracing begins exporting as flags and environment say. Whether anybody
-// listens shows when spans are sent, and is no error then.
+// listens becomes known only when spans are sent, and is not an error then.
 func startTracing(ctx context.Context, t *tool, f *traceFlags) (*tracing, error) {
 	tr := &tracing{provider: noop.NewTracerProvider(), warn: t.err, where: f.endpoint}
 	fromEnv := t.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") + t.env("OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -104,7 +104,7 @@ func startTracing(ctx context.Context, t *tool, f *traceFlags) (*tracing, error)
 	return tr, nil
 }
 
-// endpointURL completes an endpoint to the address that traces are sent to.
+// endpointURL completes an endpoint to the address to which traces are sent.
 func endpointURL(endpoint string) (string, error) {
 	text := endpoint
 	if !strings.Contains(text, "://") {
@@ -132,7 +132,7 @@ func (tr *tracing) failed(err error) {
 	}
 }
 
-// flush sends what there is.
+// flush sends pending spans.
 func (tr *tracing) flush(ctx context.Context) {
 	if tr.sdk == nil {
 		return
@@ -144,8 +144,8 @@ func (tr *tracing) flush(ctx context.Context) {
 	}
 }
 
-// close sends what there is and stops, within flushTime. Spans that could not be
-// sent are a warning.
+// close sends pending spans and stops, within flushTime. Spans that could not
+// be sent are a warning.
 func (tr *tracing) close() {
 	if tr.sdk == nil {
 		return

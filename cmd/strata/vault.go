@@ -35,7 +35,7 @@ The verbs on what it holds are those for a store of any engine: 'strata knowledg
 	return cmd
 }
 
-// withVault opens a vault and has f look after it.
+// withVault opens a vault and calls f with it.
 func withVault(ctx context.Context, verb, db string, opts *vault.Options, f func(s *vault.Store) error) (err error) {
 	dir, err := vaultDir(db)
 	if err != nil {
@@ -70,7 +70,7 @@ about it.
 Nothing is changed. The exit status is 1 if anything is wrong.`,
 		Example: "  strata vault check --db notes\n  strata vault check --db notes --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts := &vault.Options{ReadOnly: true, Logger: slog.New(slog.DiscardHandler)} // what it would say is found
+			opts := &vault.Options{ReadOnly: true, Logger: slog.New(slog.DiscardHandler)} // Check finds what it would log
 			return withVault(cmd.Context(), "check", db, opts, func(s *vault.Store) error {
 				return t.vaultCheck(cmd.Context(), s, asJSON)
 			})
@@ -112,8 +112,8 @@ func (t *tool) vaultCheck(ctx context.Context, s *vault.Store, asJSON bool) erro
 	return t.printSize(ctx, s, "sound: ")
 }
 
-// findDoubts returns what of canon is withheld and is not found already, and ids that may
-// be taken for others.
+// findDoubts returns withheld canon that was not found already, and ids that
+// may be mistaken for others.
 func findDoubts(ctx context.Context, s *vault.Store, found []storage.Fault) (list []storage.Fault, err error) {
 	err = onKnowledge(ctx, s, func(knowledge *soma.Store) error {
 		all, err := knowledge.Quarantined(ctx)
@@ -165,7 +165,7 @@ that begin with a dot.`,
 		Example: "  strata vault rebuild --db notes\n  strata vault rebuild --db ~/obsidian --adopt",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			// A directory that is not there is a mistake here.
+			// A missing directory is a mistake here.
 			silent := slog.New(slog.DiscardHandler)
 			look := &vault.Options{ReadOnly: true, Adopt: adopt, Logger: silent}
 			if err := withVault(ctx, "rebuild", db, look, func(*vault.Store) error { return nil }); err != nil && !errors.Is(err, storage.ErrCorrupt) {
@@ -173,7 +173,7 @@ that begin with a dot.`,
 			}
 			opts := &vault.Options{Adopt: adopt, Taken: soma.Types()}
 			if adopt {
-				opts.Logger = silent // what it would say of files is in the list
+				opts.Logger = silent // what it would log about files is in the list
 			}
 			return withVault(ctx, "rebuild", db, opts, func(s *vault.Store) error {
 				if err := s.Rebuild(ctx); err != nil {
@@ -193,7 +193,7 @@ that begin with a dot.`,
 	return cmd
 }
 
-// printAdopted prints which folders are a part of a vault, and what is left.
+// printAdopted prints which folders are part of a vault, and what was left out.
 func (t *tool) printAdopted(ctx context.Context, s *vault.Store) error {
 	folders, err := s.Folders(ctx)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// versionInfo is what the build says of itself.
+// versionInfo is what the build knows about itself.
 type versionInfo struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
-	Modified bool   `json:"modified,omitempty"` // built from changed files
+	Modified bool   `json:"modified,omitempty"` // whether built from changed files
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }

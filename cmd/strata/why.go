@@ -42,10 +42,11 @@ is marked. What is cited more than once is shown once.`,
 	return cmd
 }
 
-// eventFields are those by which an entity names the event that it comes from.
+// eventFields are the fields in which an entity names the event that it comes
+// from.
 var eventFields = []string{"agent_id", "trace_id", "span_id", "graph_id", "node_id", "session_id"}
 
-// reason prints why an entity is there, and below it of what it was made.
+// reason prints where an entity comes from, and below it what it was made from.
 func (s *screen) reason(r *soma.Reason, depth int) {
 	lead := strings.Repeat("    ", depth)
 	link := ""

@@ -2,9 +2,9 @@
 // line one object {"resourceSpans": [...]}, as the OTLP file exporter of the
 // specification does, for collectors, for jq and for attaching to an issue.
 //
-// It is not an exporter of its own: it is the transport of OpenTelemetry's OTLP
-// exporter, which makes the messages, and adds only what the JSON of OTLP has
-// of its own: ids in hexadecimal, and enums as numbers.
+// It is not an exporter of its own but the transport for OpenTelemetry's OTLP
+// exporter, which makes the messages. It adds only what is special about OTLP's
+// JSON: ids in hexadecimal, and enums as numbers.
 //
 // https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
 package otlpfile
@@ -25,8 +25,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// New returns an exporter that writes to w, each batch by one write. It does not
-// close it.
+// New returns an exporter that writes to w, one write per batch. It does not
+// close w.
 func New(w io.Writer) *otlptrace.Exporter {
 	exporter := otlptrace.NewUnstarted(&client{w: w})
 	exporter.Start(context.Background()) // cannot fail: our client has nothing to start
@@ -51,8 +51,8 @@ func (c *client) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces implements otlptrace.Client. The spans are its own: the exporter
-// makes them anew for every call.
+// UploadTraces implements otlptrace.Client. It may modify the spans: the
+// exporter makes new ones for every call.
 func (c *client) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpans) error {
 	for _, rs := range spans {
 		for _, ss := range rs.ScopeSpans {
@@ -68,7 +68,7 @@ func (c *client) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpans)
 	if err != nil {
 		return fmt.Errorf("encode spans: %w", err)
 	}
-	// protojson puts spaces in at random, so that nobody relies on its bytes.
+	// protojson adds spaces at random, so that nobody relies on its bytes.
 	var line bytes.Buffer
 	if err := json.Compact(&line, text); err != nil {
 		return fmt.Errorf("encode spans: %w", err)
@@ -86,9 +86,9 @@ func (c *client) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpans)
 	return nil
 }
 
-// writeInHex replaces each id by the bytes whose base64, which is what protobuf
+// writeInHex replaces each id by the bytes whose base64 form, which protobuf
 // writes into JSON, reads as the id in hexadecimal. Hexadecimal digits are
-// digits of base64 too, and ids of 8 and 16 bytes come out even.
+// base64 digits too, and ids of 8 and 16 bytes need no padding.
 func writeInHex(ids ...*[]byte) {
 	for _, id := range ids {
 		if b, err := base64.StdEncoding.DecodeString(hex.EncodeToString(*id)); err == nil {

@@ -25,7 +25,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Span is a finished span with the spans that it is the parent of.
+// Span is a finished span with its children.
 type Span struct {
 	TraceID, ID, ParentID string // hexadecimal; ParentID is empty at a root
 	Name                  string
@@ -34,7 +34,7 @@ type Span struct {
 	Message               string // of an error
 	Start, End            time.Time
 	Attributes            map[string]any // string, bool, int64, float64, or a slice of them
-	Resource              map[string]any // attributes of what sent it
+	Resource              map[string]any // attributes of the sender
 	Events                []Event
 	Children              []*Span // by start
 }
@@ -108,7 +108,7 @@ func decodeRequest(req *http.Request) ([]*Span, error) {
 	return flatten(message.ResourceSpans), nil
 }
 
-// Requests returns how many requests arrived.
+// Requests returns the number of requests that arrived.
 func (r *Receiver) Requests() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,8 +145,8 @@ func ParseLines(lines []byte) ([]*Span, error) {
 	return tree(spans), nil
 }
 
-// fromHex undoes that ids in OTLP/JSON are hexadecimal where protobuf takes
-// them for base64.
+// fromHex converts ids, which are hexadecimal in OTLP/JSON but base64 in
+// protobuf's.
 func fromHex(ids ...*[]byte) error {
 	for _, id := range ids {
 		b, err := hex.DecodeString(base64.StdEncoding.EncodeToString(*id))
@@ -232,8 +232,8 @@ func tree(spans []*Span) []*Span {
 	return roots
 }
 
-// Outline returns the names of a tree, indented by depth, a line for each span,
-// with the values of the attributes asked for.
+// Outline returns the names of a tree, one line per span, indented by depth,
+// with the values of the requested attributes.
 func Outline(roots []*Span, keys ...string) string {
 	var b strings.Builder
 	var walk func(s *Span, depth int)
