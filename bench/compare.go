@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// lane is one of the two sides of a comparison.
+// lane is one side of a comparison.
 type lane struct {
 	op    func(ctx context.Context, i int) error
 	i     atomic.Int64    // calls begun
@@ -18,9 +18,9 @@ type lane struct {
 	rates []float64       // calls per second, of each round
 }
 
-// compare measures an operation of two sides in rounds that alternate, after one
-// that does not count. The ratio is that of rates, or of times. There may be no
-// other side.
+// compare measures an operation of two sides in alternating rounds, after one
+// that does not count. The ratio is that of rates, or of times. There may be
+// only one side.
 func (c *contest) compare(ctx context.Context, op string, workers int, rates bool, mine *side, f func(context.Context, int) error,
 	other *side, g func(context.Context, int) error,
 ) error {
@@ -32,7 +32,7 @@ func (c *contest) compare(ctx context.Context, op string, workers int, rates boo
 	}
 	runtime.GC()
 	if rates && c.engine != "mem" {
-		flush() // what was written before is not to be paid for now
+		flush() // earlier writes must not slow down this round
 	}
 	for round := -1; round < c.o.Rounds; round++ {
 		for _, l := range lanes {
@@ -69,7 +69,7 @@ func (l *lane) report(r *Report, name string) {
 	r.add(name, "rate", l.rates[len(l.rates)/2], "1/s")
 }
 
-// round has workers call the operation for some time, each at least once.
+// round lets workers call the operation for some time, each at least once.
 func (l *lane) round(ctx context.Context, workers int, d time.Duration, counts bool) error {
 	lats := make([][]time.Duration, workers)
 	errs := make([]error, workers)

@@ -19,13 +19,13 @@ import (
 	"github.com/stratamem/strata/storage/open"
 )
 
-// database is what is measured: an engine of Strata, or what it is built on,
+// database is what is measured: an engine of Strata, or the library under it,
 // used directly. It is safe for concurrent use.
 type database interface {
 	set(ctx context.Context, docs []storage.Entry) error // durable when it returns
 	get(ctx context.Context, key string) error
 	list(ctx context.Context, limit int) (int, error)              // the first keys
-	scan(ctx context.Context, from string, limit int) (int, error) // keys behind from, with values
+	scan(ctx context.Context, from string, limit int) (int, error) // keys after from, with values
 	close() error
 }
 
@@ -97,9 +97,9 @@ func (e *engine) find(ctx context.Context, team string) (n int, err error) {
 
 func (e *engine) close() error { return e.a.Close() }
 
-// openDirect opens what an engine is built on, with the options that make it do
-// the same: bbolt and badger that sync each commit, and for the vault a file for
-// each document. It returns nil for mem.
+// openDirect opens the library under an engine, with the options that make it
+// do the same: bbolt and badger with a sync per commit, and for the vault a
+// file for each document. It returns nil for mem.
 func openDirect(scheme, dir string, sync bool) (database, error) {
 	switch scheme {
 	case "bolt":
@@ -233,8 +233,8 @@ func (d *badgerDirect) each(from string, limit int, values bool) (int, error) {
 
 func (d *badgerDirect) close() error { return d.db.Close() }
 
-// files is a file for each document: a temporary one, synced, renamed, and the
-// directory synced.
+// files stores each document in a file: a temporary one, synced, renamed, and
+// the directory synced.
 type files struct {
 	dir  string
 	sync bool
@@ -281,7 +281,7 @@ func (d *files) get(_ context.Context, key string) error {
 	return err
 }
 
-// list reads the directory, which has no order.
+// list reads the directory, which is unordered.
 func (d *files) list(_ context.Context, limit int) (int, error) {
 	f, err := os.Open(d.dir)
 	if err != nil {
@@ -315,8 +315,8 @@ var errMissing = errors.New("a document is missing")
 // benchFields are the fields that package soma declares.
 var benchFields = []string{"type", "layer", "status", "tags", "team_id"}
 
-// document returns the i-th of the documents: about 1 KiB of JSON, under a key that
-// is random, as hashes and UUIDs are. team_id has teams values, in turn.
+// document returns the i-th document: about 1 KiB of JSON, under a random key,
+// like hashes and UUIDs. team_id cycles through teams values.
 func document(i, teams int) storage.Entry {
 	return storage.Entry{
 		Key: documentKey(i),
@@ -328,8 +328,8 @@ func document(i, teams int) storage.Entry {
 
 func teamOf(i, teams int) string { return fmt.Sprint("team-", i%max(teams, 1)) }
 
-// prose returns 850 bytes of text that differs from document to document, as far
-// as a compressor is concerned.
+// prose returns 850 bytes of text that differ between documents as far as a
+// compressor is concerned.
 func prose(i int) string {
 	const size = 850
 	at := i * 127 % (len(words()) - size)

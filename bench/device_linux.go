@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deviceWrites is how many bytes were ever written to the device that a directory
-// is on, by all programs; false if the system does not tell. The counter of the
-// process in /proc is of no use: it counts a whole folio of the page cache for
-// each write to a part of one.
+// deviceWrites returns how many bytes were ever written, by all programs, to
+// the device that holds a directory, and false if the system does not reveal
+// it. The counter of the process in /proc is useless: it counts a whole folio
+// of the page cache for each write to part of one.
 func deviceWrites(dir string) (int64, bool) {
 	var st unix.Stat_t
 	if unix.Stat(dir, &st) != nil {
@@ -30,11 +30,12 @@ func deviceWrites(dir string) (int64, bool) {
 	return sectors * 512, err == nil
 }
 
-// flush has the system write what it holds back.
+// flush makes the system write out what it holds back.
 func flush() { unix.Sync() }
 
-// writeCalls is how many bytes this process has given to write calls; false if
-// the system does not tell. What is written to a mapped file is not among them.
+// writeCalls returns how many bytes this process has passed to write calls, and
+// false if the system does not reveal it. It does not include writes to mapped
+// files.
 func writeCalls() (int64, bool) {
 	text, err := os.ReadFile("/proc/self/io")
 	if err != nil {

@@ -2,10 +2,10 @@
 
 package bench
 
-// deviceWrites is not known on this system.
+// deviceWrites is unknown on this system.
 func deviceWrites(string) (int64, bool) { return 0, false }
 
 func flush() {}
 
-// writeCalls is not known on this system.
+// writeCalls is unknown on this system.
 func writeCalls() (int64, bool) { return 0, false }

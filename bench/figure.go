@@ -14,7 +14,7 @@ type figure struct {
 	Engine, Op string
 	Workers, N int
 	metrics    map[string]float64
-	direct     map[string]float64 // of direct use; nil if that was not measured
+	direct     map[string]float64 // of direct use; nil if not measured
 }
 
 // figures are the cases of a report of [Storage], in its order.
@@ -48,7 +48,7 @@ func (r *Report) figures() []figure {
 	return all
 }
 
-// goal is what the project wants of a ratio.
+// goal is the target for a ratio.
 type goal struct {
 	engines []string
 	op      string
@@ -68,7 +68,7 @@ var goals = []goal{
 	{[]string{"vault"}, "set", 16, 1.5, true},
 }
 
-// goal returns what is wanted of the ratio, and false if nothing is.
+// goal returns the target for the ratio, and false if there is none.
 func (f *figure) goal() (goal, bool) {
 	for _, g := range goals {
 		if slices.Contains(g.engines, f.Engine) && g.op == f.Op && (g.workers == 0 || g.workers == f.Workers) {
@@ -87,8 +87,8 @@ func (g goal) String() string {
 	return fmt.Sprintf("≤ %.4g", g.limit)
 }
 
-// cells are the columns of a table: operation, workers, p50, p99, rate, ratio,
-// goal and what else was measured.
+// cells returns the columns of a table: operation, workers, p50, p99, rate,
+// ratio, goal and anything else measured.
 func (f *figure) cells() []string {
 	cell := func(metric string, show func(float64) string) string {
 		if v, ok := f.metrics[metric]; ok {
@@ -152,7 +152,7 @@ func showBytes(v float64) string {
 	return significant(v/(1<<20)) + " MiB"
 }
 
-// significant writes a number with about three digits.
+// significant formats a number with about three digits.
 func significant(v float64) string {
 	switch {
 	case v < 1 && v > 0:
@@ -165,7 +165,8 @@ func significant(v float64) string {
 	return strconv.FormatFloat(v, 'f', 0, 64)
 }
 
-// groups are the figures of each engine at each size, in the report's order.
+// groups returns the figures of each engine at each size, in the report's
+// order.
 func groups(all []figure) [][]figure {
 	var out [][]figure
 	for _, f := range all {

@@ -12,7 +12,7 @@ var storagePage string
 
 var storageTemplate = template.Must(template.New("storage").Parse(storagePage))
 
-// page is what storage.html shows.
+// page is the content of storage.html.
 type page struct {
 	*Report
 	Columns []string
@@ -32,8 +32,8 @@ type pageTable struct {
 	Rows   [][]string
 }
 
-// WriteHTML writes a report of [Storage] as a page that needs nothing else: the
-// plots are SVG in it. It suits light and dark screens, narrow ones and paper.
+// WriteHTML writes a report of [Storage] as a self-contained page: the plots
+// are inline SVG. It suits light and dark screens, narrow ones and paper.
 func (r *Report) WriteHTML(w io.Writer) error {
 	p := page{Report: r, Columns: columns, Means: ratioMeans}
 	bySize := map[int][][]figure{}
@@ -121,7 +121,7 @@ func plots(n int, engines [][]figure) pageSize {
 	return ps
 }
 
-// byteRow is the row of a metric in bytes, or none if that was not measured.
+// byteRow returns the row of a metric in bytes, if it was measured.
 func byteRow(f *figure, metric, label string) []row {
 	v, ok := f.metrics[metric]
 	if !ok {

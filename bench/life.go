@@ -20,19 +20,19 @@ import (
 // lifeBudget is the tokens of a prompt and its answer.
 const lifeBudget = 32_000
 
-// markTurns is how many turns a window has: figures are those of the turns since
-// the mark before.
+// markTurns is the number of turns in a window: figures are those of the turns
+// since the previous mark.
 const markTurns = 1000
 
-// life is a person's threads, played one after another with the ready layers
-// over one store.
+// life is a person's threads, played one after another with the ready-made
+// layers over one store.
 type life struct {
 	name   string // of the case, without the number of turns
 	engine string
 	script script
 	turns  int
 	mark   int
-	dir    string // where the store is made; "" means the place for temporary files
+	dir    string // where the store is created; "" means the directory for temporary files
 	r      *Report
 
 	store    *meter
@@ -40,12 +40,12 @@ type life struct {
 	memory   *memory.Memory
 	run      *memory.Run
 	thread   string
-	now      time.Time // of the played turn
+	now      time.Time // of the turn being played
 	empty    float64   // heap of the process with the empty store
 	played   int
-	text     int // bytes of all that was said
+	text     int // bytes of everything said
 	w        window
-	usageAt  usage // when the window's counting went on
+	usageAt  usage // usage when the window's measurement continued
 	writesAt int64
 }
 
@@ -58,7 +58,7 @@ type window struct {
 	spent           usage
 }
 
-// readyLayers are those that people use, at their defaults.
+// readyLayers returns the layers that people use, with their defaults.
 func readyLayers() []memory.Layer {
 	return []memory.Layer{
 		layers.WorkingMemory(nil), layers.Entity(nil), layers.Observations(nil), layers.Episodic(nil), layers.SemanticRecall(nil),
@@ -102,9 +102,10 @@ func (l *life) play(ctx context.Context) (err error) {
 	return errors.Join(l.close(ctx), l.memory.Close(ctx))
 }
 
-// chapter plays turns of a thread, which goes on if it is the one at work.
+// chapter plays turns of a thread, continuing the current one if it is the
+// same.
 func (l *life) chapter(ctx context.Context, c *chapter) error {
-	l.usageAt = readUsage() // without what it took to write the chapter
+	l.usageAt = readUsage() // without the cost of generating the chapter
 	if l.run == nil || l.thread != c.thread {
 		if err := l.open(ctx, c.thread); err != nil {
 			return err
@@ -129,7 +130,7 @@ func (l *life) chapter(ctx context.Context, c *chapter) error {
 	return nil
 }
 
-// open ends the thread at work and begins the next, a day later.
+// open ends the current thread and begins the next, a day later.
 func (l *life) open(ctx context.Context, thread string) error {
 	if err := l.close(ctx); err != nil {
 		return err
@@ -195,7 +196,7 @@ func (l *life) reset() {
 
 // measure reports the window that ends with the last turn.
 func (l *life) measure(ctx context.Context) error {
-	// First what the measuring itself adds to.
+	// First what measuring itself increases.
 	writes, tells := writeCalls()
 	wrote := l.store.take()
 	heap := heapSize() - l.empty
@@ -234,8 +235,8 @@ func (l *life) measure(ctx context.Context) error {
 	return nil
 }
 
-// shares reports what is whose: of the time of Project and Commit, and of the
-// bytes. Hooks run at once, so that their shares may come to more than all.
+// shares reports each layer's share of the time of Project and Commit, and of
+// the bytes. Hooks run concurrently, so that the shares may exceed the whole.
 func (l *life) shares(name string, project, commit time.Duration, wrote applied, n float64) {
 	owners := make(map[string]bool)
 	for p := range wrote.bytes {
@@ -260,8 +261,8 @@ func (l *life) shares(name string, project, commit time.Duration, wrote applied,
 	}
 }
 
-// size is what the store takes: of the disk, or of keys and values for one in
-// memory, whose share of the heap is taken off: that of a copy.
+// size returns the size of the store: on disk, or of keys and values for one in
+// memory, whose share of the heap, measured with a copy, is subtracted.
 func (l *life) size(ctx context.Context, heap *float64) (float64, error) {
 	if l.engine != "mem" {
 		n, err := diskSize(l.path)
@@ -276,7 +277,7 @@ func (l *life) size(ctx context.Context, heap *float64) (float64, error) {
 			return 0, err
 		}
 		held += float64(len(e.Key) + len(e.Value))
-		// A store keeps the key that it is given, which is now the first one's.
+		// A store keeps the key that it is given, which is now that of the first.
 		if ops = append(ops, storage.Put(strings.Clone(e.Key), e.Value)); len(ops) == 100 {
 			if err := twin.Apply(ctx, ops...); err != nil {
 				return 0, err

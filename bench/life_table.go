@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// column of a table about lives is a metric in a unit of the table's own.
+// column of a table about lives is a metric in the table's unit.
 type column struct {
 	header, metric string
 	scale          float64
@@ -27,8 +27,8 @@ var shareColumns = []column{
 	{"state B", "state", 1, "%.0f"}, {"records B", "records", 1, "%.0f"},
 }
 
-// lifeTables returns the rows of a line a window of each life, and those of what
-// is whose in the last window of each; headers first.
+// lifeTables returns two tables, headers first: the windows of each life, one
+// per row, and each layer's shares in the last window of each life.
 func (r *Report) lifeTables() (windows, shares [][]string) {
 	values := make(map[string]map[string]float64)
 	var cases []string
@@ -64,7 +64,7 @@ func headers(columns []column) []string {
 	return list
 }
 
-// cells shows what there is of a case, and a dash for what there is not.
+// cells formats the figures of a case, with a dash for missing ones.
 func cells(name string, columns []column, values map[string]float64) []string {
 	list := []string{name}
 	for _, c := range columns {
@@ -77,7 +77,7 @@ func cells(name string, columns []column, values map[string]float64) []string {
 	return list
 }
 
-// lifeNote stands between the tables.
+// lifeNote is the text between the tables.
 func (r *Report) lifeNote() string {
 	p50, _ := r.Value(machineCase.name, "p50")
 	return fmt.Sprintf("Times, bytes and allocations are of a turn. %s takes %.0f µs in this run.", machineCase.name, p50)
@@ -118,8 +118,8 @@ func writeMarkdownTable(w io.Writer, rows [][]string) error {
 	return err
 }
 
-// lifeOf returns the life that a case ready/ENGINE/N or live/ENGINE/N is a
-// window of.
+// lifeOf returns the life to which a case ready/ENGINE/N or live/ENGINE/N
+// belongs.
 func lifeOf(name string) (life string, ok bool) {
 	p := strings.Split(name, "/")
 	if len(p) != 3 || p[0] != "ready" && p[0] != "live" {
@@ -128,7 +128,7 @@ func lifeOf(name string) (life string, ok bool) {
 	return p[0] + "/" + p[1], true
 }
 
-// partialOf returns the case that ready/ENGINE/N/LAYER is a part of.
+// partialOf returns the case to which ready/ENGINE/N/LAYER belongs.
 func partialOf(name string) (whole string, ok bool) {
 	i := strings.LastIndexByte(name, '/')
 	return name[:max(i, 0)], i >= 0 && strings.Count(name, "/") == 3

@@ -8,16 +8,16 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// meter is a store that counts what it is given to write. What it is made of
-// has every capability, and so has it.
+// meter is a store that counts what it is given to write. The underlying store
+// has every capability, and so does the meter.
 type meter struct {
 	capable
 	mu      sync.Mutex
 	applied applied
 }
 
-// capable is what every engine of Strata can do that package memory or a layer
-// asks for.
+// capable is everything that package memory or a layer uses of an engine of
+// Strata.
 type capable interface {
 	storage.Adapter
 	storage.Scanner
@@ -34,14 +34,14 @@ type applied struct {
 // runtime keeps.
 type part struct{ of, kind string }
 
-// The parts that are no layer's.
+// The parts that belong to no layer.
 var (
 	turnPart  = part{"turns", "records"}     // the records of turns, with their items
 	headPart  = part{"heads", "records"}     // where threads and executions stand
-	otherPart = part{"documents", "records"} // what is below no prefix of package memory
+	otherPart = part{"documents", "records"} // what is not below a prefix of package memory
 )
 
-// partOf says what a key of package memory is about.
+// partOf returns what a key of package memory is about.
 func partOf(key string) part {
 	space, rest, _ := strings.Cut(key, "/")
 	switch space {
@@ -74,7 +74,7 @@ func (m *meter) count(ops ...storage.Op) {
 	}
 }
 
-// take returns what was counted since it was last asked.
+// take returns what was counted since the last call.
 func (m *meter) take() applied {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The plots are drawn as SVG, whose colors come from the style of the page. All
-// lengths are in the units of the view box, plotWidth wide.
+// The plots are drawn as SVG with colors from the style of the page. All
+// lengths are in units of the view box, which is plotWidth wide.
 const (
 	plotWidth = 760
 	plotLeft  = 205 // where the axis begins
@@ -43,8 +43,8 @@ func (s *svg) line(x1, y1, x2, y2 float64, class string) {
 	fmt.Fprintf(s, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" class="%s"/>`, x1, y1, x2, y2, class)
 }
 
-// plot draws rows of marks over an axis. at places a value between 0 and 1; ticks
-// are the values with a grid line; mark draws one mark whose middle is y.
+// plot draws rows of marks over an axis. at maps a value to 0 to 1; ticks are
+// the values with a grid line; mark draws a mark with its middle at y.
 func plot(title string, rows []row, at func(float64) float64, ticks []float64, tick func(float64) string, draw func(s *svg, x func(float64) float64, y float64, m mark)) template.HTML {
 	var s svg
 	x := func(v float64) float64 { return plotLeft + at(v)*(plotWidth-plotLeft-plotRight) }
@@ -74,7 +74,7 @@ func plot(title string, rows []row, at func(float64) float64, ticks []float64, t
 		y += 10
 	}
 	s.WriteString("</svg>")
-	return template.HTML(s.String()) // every text in it was escaped
+	return template.HTML(s.String()) // all text in it was escaped
 }
 
 // barPlot draws values from 0 on.
@@ -106,7 +106,7 @@ func barPlot(title string, rows []row, show func(float64) string) template.HTML 
 		})
 }
 
-// niceStep is the next of 1, 2 and 5 times a power of ten.
+// niceStep returns the next of 1, 2 and 5 times a power of ten.
 func niceStep(v float64) float64 {
 	p := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, f := range []float64{1, 2, 5} {

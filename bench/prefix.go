@@ -20,12 +20,13 @@ type prefixCase struct {
 	policy projection.Policy
 }
 
-// Prefix measures over 40 turns of two messages of 400 characters, with five
-// layers of 1,200 characters, how much of each prompt a provider's cache holds.
-// Metrics: reuse, the share of a prompt's characters that are the start of the
-// previous prompt (the mean over all prompts but the first); billed, uncached ×
-// 1.25 + cached × 0.1 characters per turn, the first included; history, the
-// least that history had of its budget once it was over it. Cases:
+// Prefix measures how much of each prompt a provider's cache holds, over 40
+// turns of two messages of 400 characters, with five layers of 1,200
+// characters. Metrics: reuse, the share of a prompt's characters that were the
+// start of the previous prompt (mean over all prompts but the first); billed,
+// uncached × 1.25 + cached × 0.1 characters per turn, including the first;
+// history, the smallest share of its budget that history had after it first
+// exceeded it. Cases:
 //
 //	prefix/none      no layer changes
 //	prefix/lowest    the layer of the lowest slot changes every turn
@@ -34,7 +35,7 @@ type prefixCase struct {
 //	prefix/overflow  no layer changes; 1,000 messages came before, the policy
 //	                 allows 8,000 tokens
 //
-// Each comes again as …/unanchored, with every layer rendered live.
+// Each also exists as …/unanchored, with every layer rendered live.
 func Prefix(ctx context.Context, r *Report) error {
 	for _, c := range []prefixCase{
 		{name: "none"},

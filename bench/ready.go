@@ -17,30 +17,31 @@ var ReadyEngines = []string{"mem", "bolt", "badger", "vault"}
 
 var readyTurns = map[string]int{"mem": 10_000, "bolt": 6000, "badger": 3000, "vault": 3000}
 
-// ReadyOptions of [Ready]. The zero value means the documented defaults.
+// ReadyOptions configures [Ready]. The zero value means the documented
+// defaults.
 type ReadyOptions struct {
 	Data     []locomo.Conversation // what is played, each as a thread; nil means a generated agent at work
 	Engines  []string              // some of ReadyEngines; nil means all
 	Turns    int                   // played on each engine; 0 means 10,000 on mem, 6,000 on bolt, 3,000 on badger and vault
-	Live     int                   // turns of the one live run; 0 means 10,000, negative leaves it out
+	Live     int                   // turns of the live run; 0 means 10,000, negative skips it
 	Window   int                   // turns from one mark to the next; 0 means 1,000
-	Dir      string                // where stores are made and removed again; "" means the place for temporary files
-	Progress func(string)          // told the name of each case as it begins; may be nil
+	Dir      string                // where stores are created and removed; "" means the directory for temporary files
+	Progress func(string)          // called with the name of each case as it begins; may be nil
 }
 
 // seed of what is varied and generated.
 const readySeed = 1
 
 // Ready measures turns over a long life: WorkingMemory, Entity, Observations,
-// Episodic and SemanticRecall at their defaults, prompts of 32,000 tokens, and
-// threads of one person, one after another, each ended before the next begins.
-// A turn is what the user said, or a tool returned, and what was answered; a
-// minute passes with each and a day with each thread. Data that is shorter than
-// the life is played again with every second name, and every number of two or
-// more digits, replaced by others, as other threads.
+// Episodic and SemanticRecall with their defaults, prompts of 32,000 tokens,
+// and threads of one person, one after another, each ended before the next
+// begins. A turn is what the user said, or a tool returned, and the answer;
+// each turn takes a minute and each thread a day. Data shorter than the life is
+// played again, as other threads, with every second name and every number of
+// two or more digits replaced.
 //
-// Cases are ready/ENGINE/N, where N counts the turns played; their figures are
-// of the window of 1,000 turns that ends there:
+// Cases are ready/ENGINE/N, where N counts the turns played; their figures
+// cover the window of 1,000 turns that ends there:
 //
 //	project_p50 …   µs of Project and of Commit, the 50th and 99th percentile
 //	applied         bytes of keys and values given to the store, a turn
@@ -58,15 +59,15 @@ const readySeed = 1
 //	allocs, bytes   allocated, a turn
 //	begin, end      µs of Begin and of End, the mean
 //
-// Rows ready/ENGINE/N/LAYER have the layer's shares of the time of all Projects
-// (project) and Commits (commit), as its hooks took it: they run at once, so that
-// shares may come to more than 1. state and records are what the layer had
-// written, bytes a turn; /turns is the records of turns, /heads where threads
-// and executions stand.
+// Rows ready/ENGINE/N/LAYER have the layer's share of the time of all Projects
+// (project) and Commits (commit), measured by its hooks: they run concurrently,
+// so shares may add up to more than 1. state and records are bytes per turn
+// that the layer wrote; /turns are the records of turns, /heads those of
+// threads and executions.
 //
-// live/bolt/N is the same of a single thread of one execution, 400 characters
-// each way, generated. turn/mem/200 is the case of [Turn], for the speed of the
-// machine. Engines write with the durability Process.
+// live/bolt/N is the same for a single generated thread of one execution, with
+// 400 characters each way. turn/mem/200 is the case of [Turn], to show the
+// speed of the machine. Engines write with the durability Process.
 func Ready(ctx context.Context, opts *ReadyOptions) (*Report, error) {
 	o := ReadyOptions{}
 	if opts != nil {

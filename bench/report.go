@@ -3,7 +3,7 @@
 // returns a [Report]; the strata command prints it.
 //
 // It is not a set of timed tests: nothing here fails because a machine is slow.
-// Speed is reported as it was measured, with the machine it was measured on.
+// Speed is reported as measured, along with the machine.
 package bench
 
 import (
@@ -36,7 +36,7 @@ type Row struct {
 	Unit   string  `json:"unit"`
 }
 
-// NewReport returns a report of a suite, to which its figures are to be added.
+// NewReport returns an empty report of a suite.
 func NewReport(suite string) *Report {
 	return &Report{Suite: suite, Commit: commit(), Go: runtime.Version(), CPU: cpu()}
 }
@@ -45,7 +45,7 @@ func (r *Report) add(name, metric string, value float64, unit string) {
 	r.Rows = append(r.Rows, Row{name, metric, value, unit})
 }
 
-// Value returns the figure of a case, or false if it was not measured.
+// Value returns the figure of a case, and false if it was not measured.
 func (r *Report) Value(name, metric string) (float64, bool) {
 	for _, row := range r.Rows {
 		if row.Case == name && row.Metric == metric {
@@ -62,7 +62,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return enc.Encode(r)
 }
 
-// WriteText writes the report as a table with a line a case.
+// WriteText writes the report as a table, one line per case.
 func (r *Report) WriteText(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "%s · commit %s · %s · %s\n\n", r.Suite, r.Commit, r.Go, r.CPU); err != nil {
 		return err

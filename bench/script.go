@@ -17,7 +17,7 @@ type exchange struct {
 	input, output []projection.Item
 }
 
-// bytes is the length of what is said in it, tool calls included.
+// bytes returns the length of what is said in it, tool calls included.
 func (x *exchange) bytes() (n int) {
 	for _, items := range [][]projection.Item{x.input, x.output} {
 		for i := range items {
@@ -27,17 +27,17 @@ func (x *exchange) bytes() (n int) {
 	return n
 }
 
-// chapter is some turns of a thread. Where the next one is of another thread,
-// this one is over.
+// chapter is some turns of a thread. If the next chapter is of another thread,
+// this thread is over.
 type chapter struct {
 	thread string
 	turns  []exchange
 }
 
-// script is a life that never ends, the same at every reading.
+// script is an endless life, always the same.
 type script = iter.Seq[chapter]
 
-// chats plays conversations, each as a thread, in rounds without an end; see
+// chats plays conversations, each as a thread, in endless rounds; see
 // [locomo.Rounds].
 func chats(data []locomo.Conversation, seed uint64) script {
 	return func(yield func(chapter) bool) {
@@ -49,8 +49,8 @@ func chats(data []locomo.Conversation, seed uint64) script {
 	}
 }
 
-// exchanges returns the turns of a conversation. Who is called neither user nor
-// assistant is the user if they speak first.
+// exchanges returns the turns of a conversation. A speaker called neither user
+// nor assistant is the user if they speak first.
 func exchanges(c *locomo.Conversation) []exchange {
 	var turns []exchange
 	for i := range c.Turns {
@@ -87,8 +87,8 @@ func item(d *search.Doc, first string) projection.Item {
 	return it
 }
 
-// monologue is one thread without an end, of messages of 400 characters each
-// way, cut from the words of the agent at work.
+// monologue is an endless thread of messages of 400 characters each way, cut
+// from the words of the agent at work.
 func monologue(seed uint64) script {
 	const part = 100
 	return func(yield func(chapter) bool) {
@@ -125,8 +125,8 @@ func sessions(seed uint64) script {
 	}
 }
 
-// worker invents what an agent and its user say. Its texts are alike in what
-// they are made of, and differ in names and numbers.
+// worker invents what an agent and its user say. Its texts are built alike, and
+// differ in names and numbers.
 type worker struct{ *rand.Rand }
 
 // task is a request with the rounds of tool calls that it takes.
@@ -157,7 +157,7 @@ func (w worker) output(n int) string {
 	return b.String()[:n]
 }
 
-// prose is so many characters of sentences; the last may be cut.
+// prose returns that many characters of sentences; the last may be cut.
 func (w worker) prose(n int) string {
 	var b strings.Builder
 	for b.Len() < n {

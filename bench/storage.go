@@ -21,27 +21,28 @@ const storageSuite = "storage"
 // StorageEngines are the engines that [Storage] measures.
 var StorageEngines = []string{"bolt", "badger", "vault", "mem"}
 
-// StorageOptions of [Storage]. The zero value means the documented defaults.
+// StorageOptions configures [Storage]. The zero value means the documented
+// defaults.
 type StorageOptions struct {
 	Engines  []string      // some of StorageEngines; nil means all
 	Sizes    []int         // documents in the store; nil means 10,000 and 100,000
-	Dir      string        // where stores are made and removed again; "" means the system's place for temporary files
+	Dir      string        // where stores are created and removed; "" means the system's directory for temporary files
 	Round    time.Duration // how long one side is measured before the other; 0 means 150 ms
 	Rounds   int           // of each; 0 means 8
-	Progress func(string)  // told the name of each case as it begins; may be nil
+	Progress func(string)  // called with the name of each case as it begins; may be nil
 }
 
-// Storage measures the engines, each beside what it is built on, used directly,
-// in the same run: bbolt, badger, and for the vault a temporary file, fsync,
-// rename and fsync of the directory for each document. Documents have about
-// 1 KiB, random keys, and the five fields that package soma declares.
+// Storage measures each engine and, in the same run, direct use of what it is
+// built on: bbolt, badger, and for the vault a temporary file, fsync, rename
+// and fsync of the directory for each document. Documents have about 1 KiB,
+// random keys, and the five fields that package soma declares.
 //
-// Both sides are measured in short rounds that alternate, so that what else a
-// machine does hits both alike. Cases are ENGINE/OP/WRITERS/N, with the metrics
-// p50 and p99 in µs, rate in calls per second, and ratio; those of the other side
-// are ENGINE-direct/…. The ratio is the median over the rounds: of writes, the
-// rate by that of direct use (more is better), of everything else the time by
-// that of direct use (less is better).
+// Both sides are measured in short alternating rounds, so that other work of
+// the machine affects both alike. Cases are ENGINE/OP/WRITERS/N, with the
+// metrics p50 and p99 in µs, rate in calls per second, and ratio; those of the
+// other side are ENGINE-direct/…. The ratio is the median over the rounds: for
+// writes, the rate divided by that of direct use (more is better), and for
+// everything else the time divided by that of direct use (less is better).
 //
 //	set           one new document, durable (Full) when the call returns
 //	set-indexed   the same with five declared fields; its ratio is to set
@@ -57,9 +58,9 @@ type StorageOptions struct {
 //	disk          metric size: bytes on disk for each document
 //	disk-indexed  the same with five declared fields
 //
-// set with one writer also has the metric written: bytes that the disk wrote for
-// each document, of some hundreds after each other; whatever else writes to it counts too.
-// It is there only where the system tells.
+// set with one writer also has the metric written: bytes that the disk wrote
+// per document, over some hundred consecutive documents; anything else written
+// to the disk counts too. It is missing if the system does not reveal it.
 func Storage(ctx context.Context, opts *StorageOptions) (*Report, error) {
 	o := StorageOptions{}
 	if opts != nil {
@@ -99,7 +100,7 @@ func Storage(ctx context.Context, opts *StorageOptions) (*Report, error) {
 	return r, nil
 }
 
-// contest is one engine beside its direct use, at one size.
+// contest is one engine and its direct use, at one size.
 type contest struct {
 	o      *StorageOptions
 	r      *Report
@@ -110,7 +111,7 @@ type contest struct {
 	plain, indexed, direct *side
 }
 
-// side is a store that is measured.
+// side is a store being measured.
 type side struct {
 	name string
 	dir  string
@@ -142,8 +143,8 @@ func (c *contest) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// fill makes the stores with their documents, closes them to see their size, and
-// opens them for what is measured.
+// fill creates the stores with their documents, closes them to see their size,
+// and opens them for measuring.
 func (c *contest) fill(ctx context.Context) error {
 	c.say("fill")
 	c.plain, c.indexed = c.side(c.engine, "plain"), c.side(c.engine, "indexed")
@@ -220,10 +221,10 @@ func (s *side) make(n, teams int) []storage.Entry {
 	return docs
 }
 
-// teams is how many teams there are, so that each has 1,000 documents.
+// teams is the number of teams, chosen so that each has 1,000 documents.
 func (c *contest) teams() int { return c.n / 1000 }
 
-// reads measures what changes nothing, before there are more documents.
+// reads measures what changes nothing, before documents are added.
 func (c *contest) reads(ctx context.Context) error {
 	get := func(s *side) func(context.Context, int) error {
 		return func(ctx context.Context, i int) error { return s.db.get(ctx, documentKey(i*7919%c.n)) }
@@ -265,7 +266,7 @@ func want(n int, err error) error {
 	return err
 }
 
-// writes measures what makes documents.
+// writes measures what adds documents.
 func (c *contest) writes(ctx context.Context) error {
 	set := func(s *side, n int) func(context.Context, int) error {
 		return func(ctx context.Context, _ int) error { return s.db.set(ctx, s.make(n, c.teams())) }
@@ -296,8 +297,8 @@ func (c *contest) writes(ctx context.Context) error {
 	return c.unsynced(ctx, set)
 }
 
-// unsynced measures writes that survive a kill, but no power loss. The store with
-// indexes makes room for one of that kind.
+// unsynced measures writes that survive a kill, but not a power loss. The store
+// with indexes is replaced by one of that kind.
 func (c *contest) unsynced(ctx context.Context, set func(*side, int) func(context.Context, int) error) error {
 	err := c.indexed.db.close()
 	c.indexed.db = nil
@@ -320,7 +321,7 @@ func (c *contest) unsynced(ctx context.Context, set func(*side, int) func(contex
 	return nil
 }
 
-// opening measures what it takes to open a store, and what that costs.
+// opening measures the time to open a store, and the memory that it takes.
 func (c *contest) opening(ctx context.Context) error {
 	if c.engine == "mem" {
 		return nil
@@ -382,7 +383,7 @@ func (c *contest) rebuild(ctx context.Context) error {
 	return err
 }
 
-// sizes reports what the stores take on the disk.
+// sizes reports the sizes of the stores on disk.
 func (c *contest) sizes() error {
 	base := 0.0
 	for _, s := range []*side{c.direct, c.plain, c.indexed} {
@@ -404,7 +405,7 @@ func (c *contest) sizes() error {
 	return nil
 }
 
-// diskSize is what the files below a directory take.
+// diskSize returns the size of the files below a directory.
 func diskSize(dir string) (size int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -426,8 +427,8 @@ func heapSize() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// flushed reports how many bytes the device writes for each document that is set
-// by itself, in one go.
+// flushed reports how many bytes the device writes for each document that is
+// set individually.
 func (c *contest) flushed(ctx context.Context) error {
 	sets := 64 * c.o.Rounds
 	for _, s := range []*side{c.plain, c.direct} {

@@ -10,25 +10,26 @@ import (
 	"github.com/stratamem/strata/projection/tiktoken"
 )
 
-// TokensOptions of [Tokens]. The zero value means the documented defaults.
+// TokensOptions configures [Tokens]. The zero value means the documented
+// defaults.
 type TokensOptions struct {
 	Rounds   int          // rounds of both sides in each case; 0 means 5
-	Progress func(string) // told the name of each case as it begins; may be nil
+	Progress func(string) // called with the name of each case as it begins; may be nil
 }
 
 const (
-	tokensBytes = 1_000_000 // what we count in a round
-	// What the library counts in one, which is slower; of one letter it takes
-	// the square of the length.
+	tokensBytes = 1_000_000 // what our side counts per round
+	// What the library counts per round, which is less because it is slower; for
+	// one repeated letter its time is quadratic.
 	libraryBytes  = 100_000
 	libraryLetter = 4_000
 )
 
 // Tokens measures how fast projection/tiktoken counts the tokens of o200k_base,
-// beside library in the same run: another tokenizer of that encoding, such as
-// github.com/pkoukk/tiktoken-go as package projection/tiktoken/reference has it.
-// Rounds of the two alternate, and the best of each counts. A text of which the
-// two count different tokens is an error.
+// compared in the same run with library: another tokenizer of that encoding,
+// such as github.com/pkoukk/tiktoken-go in the form of package
+// projection/tiktoken/reference. Rounds of the two alternate, and the best of
+// each counts. It is an error if their counts of a text differ.
 //
 // The cases o200k/english, code, cjk, mixed and letter count 1 MB of a kind of
 // text: sentences made of some two hundred words, the sources of this package,

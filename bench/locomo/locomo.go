@@ -1,8 +1,8 @@
-// Package locomo reads conversations in the form of LoCoMo's file, which the
-// benchmarks take their data in. It judges and plays nothing.
+// Package locomo reads conversations in the format of LoCoMo's file, which the
+// benchmarks use for their data. It only reads: it neither judges nor plays.
 //
 // The one decision: a turn is a document of package search, speaker and time
-// included, so that what is read can be indexed as it is.
+// included, so that it can be indexed as it is.
 package locomo
 
 import (
@@ -23,9 +23,9 @@ import (
 type Conversation struct {
 	ID        string
 	Turns     []search.Doc   // in order; IDs are those of the data set
-	Acts      map[string]Act // by the ID of a turn, of those that have a role
+	Acts      map[string]Act // by the ID of a turn, for those that have a role
 	Questions []Question
-	Complete  bool // the questions name all that bears on them, so that the rest does not
+	Complete  bool // the questions name everything that bears on them, so that the rest does not
 }
 
 // Act is what a turn is in a thread with an assistant.
@@ -34,23 +34,23 @@ type Act struct {
 	Name   string // the tool of a call and of its result
 	Call   string // the ID of the turn that a result answers
 	Failed bool   // a result that reports an error
-	Thread string // the thread of the session; "" if it names none
+	Thread string // the thread of the session; "" if not given
 }
 
 // Question is a question with the turns that answer it.
 type Question struct {
 	Text     string
 	Category int      // 1 multi-hop, 2 temporal, 3 open-domain, 4 single-hop, 5 adversarial, 6 nothing is needed
-	Evidence []string // ids of turns; none if nothing in the conversation answers it
+	Evidence []string // ids of turns; empty if nothing in the conversation answers it
 
-	// Quotes are the words of long evidence that answer, by the ID of its turn:
-	// what shows the turn without them does not answer.
+	// Quotes has the words of long evidence that answer, by the ID of its turn:
+	// showing the turn without them does not answer.
 	Quotes  map[string]string
-	Related []string // ids of turns that bear on the question beside the evidence
+	Related []string // ids of turns that bear on the question besides the evidence
 
-	// What changed: the kind of the case ("move", "plan", "number", "decision"),
-	// the turns that hold what is true now and those that no longer are, and what
-	// is to be seen: "current", "both", or "unchanged" where nothing changed.
+	// For what changed: the kind of case ("move", "plan", "number", "decision"),
+	// the turns that hold what is true now and what no longer is, and what must be
+	// shown: "current", "both", or "unchanged" if nothing changed.
 	Kind                string
 	Current, Superseded []string
 	Expect              string
@@ -86,19 +86,19 @@ type turn struct {
 }
 
 // Load reads a file in the form of LoCoMo (Maharana et al., "Evaluating Very
-// Long-Term Conversational Memory of LLM Agents", 2024): a list of conversations
-// with the keys sample_id, conversation and qa, or one conversation. In
-// conversation, session_N is a list of turns with speaker, dia_id, text and at
-// times blip_caption, the description of a picture that is shared; and
-// session_N_date_time is like "1:56 pm on 8 May, 2023".
+// Long-Term Conversational Memory of LLM Agents", 2024): a list of
+// conversations with the keys sample_id, conversation and qa, or one
+// conversation. In conversation, session_N is a list of turns with speaker,
+// dia_id, text and at times blip_caption, the description of a picture that is
+// shared; and session_N_date_time looks like "1:56 pm on 8 May, 2023".
 //
 // The turns of a session are a second apart, in order. Evidence that names no
 // turn is left out; "D8:6; D9:17" names two.
 //
-// Threads with an assistant may have more, which LoCoMo has not: role, name,
-// call and failed of a turn, session_N_thread beside session_N, and of a
-// question quotes, related, kind, current, superseded and expect; complete is of
-// a conversation. See [Act] and [Question].
+// Threads with an assistant may have keys that LoCoMo lacks: role, name, call
+// and failed in a turn, session_N_thread next to session_N, complete in a
+// conversation, and quotes, related, kind, current, superseded and expect in a
+// question. See [Act] and [Question].
 func Load(path string) ([]Conversation, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *sample) conversation() (Conversation, error) {
 
 var turnID = regexp.MustCompile(`D\d+:\d+`)
 
-// evidence finds the ids of turns in whatever names them, each once.
+// evidence finds the ids of turns in whatever form names them, each once.
 func evidence(raw json.RawMessage, known map[string]bool) []string {
 	var ids []string
 	for _, id := range turnID.FindAllString(string(raw), -1) {
@@ -205,7 +205,7 @@ func evidence(raw json.RawMessage, known map[string]bool) []string {
 	return ids
 }
 
-// parseTime reads a time of a session; it is zero if it is of no known form.
+// parseTime parses the time of a session; it returns zero for an unknown form.
 func parseTime(text string) time.Time {
 	for _, layout := range []string{
 		"3:04 pm on 2 January, 2006", "2 January, 2006", "2006-01-02 15:04:05", time.RFC3339,

@@ -15,12 +15,12 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// Rounds yields conversations without an end, the same for a seed at every
-// reading: those of the data, in order, and then again and again, with every
-// second name another one, drawn for each round, and so every number of two or
-// more digits that is no year. So old names are spoken of again, and new ones
-// come. Ids are <round>-<index>, from 0; there are no questions. Data in which
-// nobody says anything yields nothing.
+// Rounds yields an endless sequence of conversations, always the same for a
+// seed: those of the data, in order, and then again and again. In each round,
+// every second name is replaced by another, and so is every number of two or
+// more digits that is not a year. So old names are mentioned again, and new
+// ones appear. Ids are <round>-<index>, from 0; there are no questions. If
+// nobody says anything in the data, it yields nothing.
 func Rounds(data []Conversation, seed uint64) iter.Seq[Conversation] {
 	data = slices.DeleteFunc(slices.Clone(data), func(c Conversation) bool { return len(c.Turns) == 0 })
 	names := namesIn(data)
@@ -36,8 +36,8 @@ func Rounds(data []Conversation, seed uint64) iter.Seq[Conversation] {
 	}
 }
 
-// variation is how the texts of a round differ from the data. Those of round 0
-// do not.
+// variation is how the texts of a round differ from the data. Round 0 does not
+// differ.
 type variation struct {
 	names map[string]bool
 	seed  uint64
@@ -72,7 +72,7 @@ func (v *variation) text(text string) string {
 	return b.String()
 }
 
-// wordLen is the length of the letters and digits that a text begins with.
+// wordLen returns how many letters and digits a text begins with.
 func wordLen(text string) int {
 	for i, r := range text {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
@@ -104,15 +104,15 @@ func (v *variation) word(w string) string {
 	return w
 }
 
-// draw returns the source of what a word is in this round, everywhere the same.
+// draw returns the random source for a word in this round, the same everywhere.
 func (v *variation) draw(w string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(w))
 	return rand.New(rand.NewPCG(v.seed^h.Sum64(), uint64(v.round)))
 }
 
-// isNumber reports whether a word is a number that may be another one: a year
-// and a single digit, which counts a list, stay.
+// isNumber reports whether a word is a number that may be replaced: a year, or
+// a single digit, which counts a list, stays.
 func isNumber(w string) bool {
 	return len(w) > 1 && strings.Trim(w, "0123456789") == "" &&
 		!(len(w) == 4 && (strings.HasPrefix(w, "19") || strings.HasPrefix(w, "20")))
@@ -130,9 +130,9 @@ func NewName(r *rand.Rand) string {
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
-// namesIn returns the words of the data that stand with a capital letter behind
-// one without, and never without it, but for months and days; and the speakers
-// that are no roles.
+// namesIn returns the names in the data: words that occur with a capital letter
+// after one without, and never without it, except months and days; and speakers
+// that are not roles.
 func namesIn(data []Conversation) map[string]bool {
 	seen, names := make(map[string]bool), make(map[string]bool)
 	for i := range data {
@@ -140,7 +140,7 @@ func namesIn(data []Conversation) map[string]bool {
 			d := &data[i].Turns[j]
 			names[d.Speaker] = true
 			text := d.Text
-			inside := false // behind a word that is no name
+			inside := false // whether after a word that is not a name
 			for len(text) > 0 {
 				n := wordLen(text)
 				if n == 0 {

@@ -14,16 +14,16 @@ import (
 	"github.com/stratamem/strata/storage/mem"
 )
 
-// Recollection is what a request of the demo had SemanticRecall bring back.
+// Recollection is what SemanticRecall recalled for a request of the demo.
 type Recollection struct {
 	Line     int    // of the request in the demo's conversation
 	Request  string // what the user said
 	Passages []string
 }
 
-// Demo plays the conversation of strata demo with its layers and its budget, and
-// returns its requests in order with what SemanticRecall recalled for them: a
-// passage is a line of it, without the lines that name a day.
+// Demo plays the conversation of strata demo with its layers and its budget,
+// and returns its requests in order with what SemanticRecall recalled for each:
+// a passage is a line of it, without the lines that name a day.
 func Demo(ctx context.Context) ([]Recollection, error) {
 	turns, err := demo.Turns()
 	if err != nil {
@@ -75,8 +75,8 @@ func Demo(ctx context.Context) ([]Recollection, error) {
 	return list, run.End(ctx, memory.Success)
 }
 
-// passages returns the lines of what was recalled but those that name a day and
-// the tags around.
+// passages returns the recalled lines, without those that name a day and the
+// surrounding tags.
 func passages(text string) []string {
 	return slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool {
 		return l == "" || strings.HasPrefix(l, "<") || strings.HasPrefix(l, "[")

@@ -8,11 +8,11 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// FloorScore is what the floor of a ranking does.
+// FloorScore is the effect of the floor of a ranking.
 type FloorScore struct {
 	Unanswerable int     // questions without evidence
 	Answerable   int     // questions with evidence, of the categories 1 to 4
-	Silent       float64 // the share of the unanswerable for which nothing is found
+	Silent       float64 // share of the unanswerable for which nothing is found
 	Lost         float64 // recall at 10 of the answerable that the floor costs
 }
 

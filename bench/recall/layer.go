@@ -18,49 +18,52 @@ import (
 
 type turn = search.Doc
 
-// Prompts are the sizes in tokens of what is recalled, in [Layers].
+// Prompts are the sizes, in tokens, of what is recalled in [Layers].
 var Prompts = []int{512, 1500, 4096}
 
 // precise is the size of prompt at which precision and silence are measured.
 const precise = 1500
 
-// LayerScore is how recall through the layers, or beside them, did on the
-// questions of a category, or of several.
+// LayerScore is how recall through the layers, or the alternatives, did on the
+// questions of one or several categories.
 type LayerScore struct {
 	Case      string // "layer", "both", "messages" or "excerpts"
 	Category  string // "cat1-4", "cat1" … "cat6"
 	Questions int
 
-	// Of questions with evidence:
-	Evidence map[int]float64 // the share of it that a prompt of so many tokens shows
-	First    map[int]float64 // the share of it among so many messages, 1 and 10
-	// Of questions of complete conversations that have evidence: the share of the
-	// messages shown that bear on them, and how many were shown; 0 where none was.
+	// For questions with evidence:
+	Evidence map[int]float64 // share of it shown in a prompt of that many tokens
+	First    map[int]float64 // share of it among the first 1 and 10 messages
+	// For questions of complete conversations that have evidence: the share of the
+	// messages shown that bear on them, and how many were shown; 0 if there were
+	// none.
 	Precision float64
 	Shown     int
-	// Of questions that nothing is needed for: the share for which nothing was shown.
+	// For questions that need nothing: the share for which nothing was shown.
 	Silent float64
 	Needs  int // questions with evidence
 }
 
-// LayersOptions of [Layers].
+// LayersOptions configures [Layers].
 type LayersOptions struct {
 	Split     []string                  // ids of conversations; nil means all
 	Tokenizer projection.Tokenizer      // nil means [projection.Estimate]
-	Progress  func(conversation string) // told each as it begins; may be nil
+	Progress  func(conversation string) // called with each as it begins; may be nil
 }
 
-// Layers measures recall as an agent has it: the conversations are committed
-// through memory as turns with roles, tool calls and results, each in threads of
-// one person, and each question is then asked in a thread of its own.
+// Layers measures recall as an agent experiences it: the conversations are
+// committed through memory as turns with roles, tool calls and results, each in
+// threads of one person, and then each question is asked in a thread of its
+// own.
 //
-// Cases: layer, with [layers.SemanticRecall] alone; both, with WorkingMemory
-// beside it, which has a third of the tokens at most; and, in the same run and packed by the same
-// [search.Pack], messages: plain BM25 over whole messages and results, and
-// excerpts: plain BM25 over excerpts of 25 to 40 words in which a user's words
-// count three times. Of the evidence in a prompt what counts is the message, or
-// where the question has a quote of it, the quote. The order of messages is that
-// of their best passage, for the layer as its search tool returns them.
+// Cases: layer, with only [layers.SemanticRecall]; both, together with
+// WorkingMemory, which has at most a third of the tokens; and, in the same run
+// and packed by the same [search.Pack], messages: plain BM25 over whole
+// messages and results, and excerpts: plain BM25 over excerpts of 25 to 40
+// words in which a user's words count three times. Evidence counts as shown if
+// the prompt has the message, or the quote if the question has one. Messages
+// are ordered by their best passage, for the layer as its search tool returns
+// them.
 func Layers(ctx context.Context, data []locomo.Conversation, opts *LayersOptions) ([]LayerScore, error) {
 	if opts == nil {
 		opts = &LayersOptions{}
@@ -106,7 +109,7 @@ func Layers(ctx context.Context, data []locomo.Conversation, opts *LayersOptions
 	return scores, nil
 }
 
-// seen is what came of a question.
+// seen is the outcome of a question.
 type seen struct {
 	question locomo.Question
 	complete bool
@@ -172,7 +175,7 @@ func summariseSeen(name, category string, list []seen) LayerScore {
 	return s
 }
 
-// lived is a conversation that was lived through.
+// lived is a conversation after it was played.
 type lived struct {
 	turns    map[string]*turn
 	count    func(string) int
@@ -181,7 +184,7 @@ type lived struct {
 	asked    int
 }
 
-// clock tells the time of the conversation.
+// clock returns the time of the conversation.
 type clock struct{ now time.Time }
 
 func newLived(ctx context.Context, c *locomo.Conversation, tokens projection.Tokenizer) (*lived, error) {
@@ -226,7 +229,7 @@ func newLived(ctx context.Context, c *locomo.Conversation, tokens projection.Tok
 	return l, nil
 }
 
-// ask returns what a case makes of a question.
+// ask returns the outcome of a question in a case.
 func (l *lived) ask(ctx context.Context, name string, q *locomo.Question) (seen, error) {
 	s := seen{prompts: make(map[int]shown)}
 	if p, ok := l.plain[name]; ok {

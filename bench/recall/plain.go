@@ -11,12 +11,12 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// userWeight is how much more a user's words count in the excerpts that the
-// layer is measured beside.
+// userWeight is how much more a user's words count in the excerpts with which
+// the layer is compared.
 const userWeight = 3
 
-// plainRanker is plain BM25 over documents whose Source is the message that they
-// are of.
+// plainRanker is plain BM25 over documents whose Source is the message they
+// come from.
 type plainRanker struct {
 	searcher Searcher
 	docs     map[string]turn
@@ -64,8 +64,8 @@ func whole(c *locomo.Conversation) []turn {
 
 const excerptOfUser = "excerpt of a user's message"
 
-// excerpts returns them in excerpts of 25 to 40 words, cut after a sentence
-// or a line where there is one to cut at.
+// excerpts returns excerpts of 25 to 40 words of them, cut after a sentence or
+// a line if possible.
 func excerpts(c *locomo.Conversation) []turn {
 	var list []turn
 	for _, d := range whole(c) {
@@ -106,7 +106,7 @@ func split(text string) []string {
 	return list
 }
 
-// messages returns the messages that documents are of, each once.
+// messages returns the messages from which documents come, each once.
 func messages(hits []search.Hit) []string {
 	var ids []string
 	for i := range hits {

@@ -20,8 +20,8 @@ type Ranker struct {
 type Searcher interface {
 	// Search returns the ids of at most n turns, best first.
 	Search(ctx context.Context, question string, n int) ([]string, error)
-	// Bytes is how large the index is without the turns themselves, or 0 if
-	// that is not known.
+	// Bytes is the size of the index without the turns themselves, or 0 if
+	// unknown.
 	Bytes(ctx context.Context) (int64, error)
 	Close() error
 }
@@ -33,14 +33,14 @@ func plain() search.Ranking {
 	}
 }
 
-// Rankers are those of package storage/search: what it does by default, and that
-// without the floor; plain BM25 with the same analysis, and with one cue each;
-// nofloor without one cue each; and four, which has the first four cues only.
-// Where there is no floor, it is the order that is measured.
+// Rankers are those of package storage/search: its default, and that without
+// the floor; plain BM25 with the same analysis, and with each single cue;
+// nofloor without each single cue; and four, which has only the first four
+// cues. Without a floor, only the order is measured.
 func Rankers() []Ranker {
 	cues := []struct {
 		name string
-		set  func(r *search.Ranking, weight float64) // 0 is the default, -1 off
+		set  func(r *search.Ranking, weight float64) // 0 means the default, -1 off
 	}{
 		{"session", func(r *search.Ranking, w float64) { r.Session = w }},
 		{"neighbours", func(r *search.Ranking, w float64) { r.Previous, r.Next = w, w }},

@@ -1,11 +1,11 @@
 // Package recall measures how well questions about conversations find the turns
-// that answer them: on data in the form of LoCoMo, and on generated
-// conversations of our own, which are in testdata. It judges what is found, not
-// what a model makes of it. [Run] measures rankers of turns, and [Layers] what an
-// agent has of them: through memory, with the layers.
+// that answer them, on data in the format of LoCoMo and on our own generated
+// conversations in testdata. It judges what is found, not what a model does
+// with it. [Run] measures rankers of turns, and [Layers] what an agent gets
+// from them, through memory and its layers.
 //
 // The one decision: a ranker is anything that orders turns, so that ours, its
-// parts and those of others stand in one table, measured in one run.
+// parts and those of others are in one table, measured in one run.
 package recall
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// Options of [Run].
+// Options configures [Run].
 type Options struct {
-	Rankers  []Ranker              // nil means those of [Rankers], of threads with an assistant the first three
+	Rankers  []Ranker              // nil means [Rankers]; the first three of them for threads with an assistant
 	Split    []string              // ids of conversations; nil means all
 	Count    func(text string) int // tokens of a text; nil means a token for four bytes
-	Progress func(ranker string)   // told each ranker as it begins; may be nil
+	Progress func(ranker string)   // called with each as it begins; may be nil
 }
 
 // Cutoffs are the ranks at which recall is measured, and Budgets the sizes of
@@ -35,10 +35,10 @@ var (
 	Budgets = []int{256, 512, 1024, 2048, 4096, 8192}
 )
 
-// depth is how many turns are asked for: enough to fill the largest budget.
+// depth is how many turns are requested: enough to fill the largest budget.
 const depth = 400
 
-// Score is how a ranker did on the questions of a category, or of several.
+// Score is how a ranker did on the questions of one or several categories.
 type Score struct {
 	Ranker    string
 	Category  string // "cat1-4", "cat1" … "cat5"
@@ -46,7 +46,7 @@ type Score struct {
 	Recall    map[int]Estimate // by cutoff
 	Budget    map[int]Estimate // by budget
 	MRR, NDCG Estimate
-	Micros    float64 // a question, the median
+	Micros    float64 // median per question
 	Bytes     float64 // of the indexes, without the turns, per conversation
 }
 
@@ -54,7 +54,7 @@ type Score struct {
 // means of 1,000 bootstrap samples of them.
 type Estimate struct{ Mean, Low, High float64 }
 
-// judged is what came of one question: a value per measure.
+// judged is the outcome of one question: a value per measure.
 type judged struct {
 	category int
 	values   []float64
@@ -63,9 +63,9 @@ type judged struct {
 
 // Run judges rankers by the questions that have evidence. Recall at k is the
 // share of a question's evidence among the first k turns. Recall under a budget
-// is that of what [search.Pack] makes of the ranked turns, one after another,
-// each with the line of its session and its speaker. MRR is of the first turn of
-// evidence, nDCG@10 with gains of 0 and 1.
+// is that of the output of [search.Pack] for the ranked turns, one after
+// another, each with the line of its session and its speaker. MRR uses the
+// first turn of evidence, and nDCG@10 gains of 0 and 1.
 func Run(ctx context.Context, data []locomo.Conversation, opts *Options) ([]Score, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -108,8 +108,8 @@ func Run(ctx context.Context, data []locomo.Conversation, opts *Options) ([]Scor
 	return scores, nil
 }
 
-// withAssistant reports whether data is of threads with an assistant, whose turns
-// are long: what each cue gives there is not worth the minutes.
+// withAssistant reports whether data consists of threads with an assistant,
+// whose turns are long: there, measuring each cue is not worth the minutes.
 func withAssistant(data []locomo.Conversation) bool {
 	return !slices.ContainsFunc(data, func(c locomo.Conversation) bool {
 		return slices.ContainsFunc(c.Turns, func(d search.Doc) bool {
@@ -118,7 +118,7 @@ func withAssistant(data []locomo.Conversation) bool {
 	})
 }
 
-// part returns the conversations of ids, nil for all.
+// part returns the conversations with ids, or all if that is nil.
 func part(data []locomo.Conversation, ids []string) ([]locomo.Conversation, error) {
 	if ids == nil {
 		return data, nil
@@ -136,7 +136,7 @@ var categories = []struct {
 	from, to int
 }{{"cat1-4", 1, 4}, {"cat1", 1, 1}, {"cat2", 2, 2}, {"cat3", 3, 3}, {"cat4", 4, 4}, {"cat5", 5, 5}, {"cat6", 6, 6}}
 
-// cached remembers counts: a turn is packed for many questions.
+// cached caches counts, because a turn is packed for many questions.
 func cached(count func(string) int) func(string) int {
 	if count == nil {
 		return nil
@@ -170,7 +170,7 @@ func judge(ctx context.Context, r Ranker, c *locomo.Conversation, count func(str
 		if len(q.Evidence) == 0 {
 			continue
 		}
-		// What is timed is what a prompt would ask for.
+		// Time what a prompt would request.
 		start := time.Now()
 		if _, err := s.Search(ctx, q.Text, 10); err != nil {
 			return nil, 0, err
@@ -218,7 +218,7 @@ func measure(ids []string, hits []search.Hit, evidence []string, count func(stri
 	return append(values, reciprocal, gain/ideal)
 }
 
-// share returns how much of the evidence is among ids.
+// share returns what fraction of the evidence is among ids.
 func share(evidence, ids []string) float64 {
 	n := 0
 	for _, e := range evidence {

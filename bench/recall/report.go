@@ -10,10 +10,10 @@ import (
 	"github.com/stratamem/strata/bench"
 )
 
-// Report puts scores in the form of the other benchmarks: cases RANKER/CATEGORY,
-// metrics R@k, MRR, nDCG@10, recall@TOKENS, us (a question, the median),
-// questions, index bytes per conversation, and of R@10 the bounds R@10/low and
-// R@10/high of its interval.
+// Report converts scores to the form of the other benchmarks: cases
+// RANKER/CATEGORY, metrics R@k, MRR, nDCG@10, recall@TOKENS, us (median per
+// question), questions, index bytes per conversation, and R@10/low and
+// R@10/high, the bounds of the interval of R@10.
 func Report(scores []Score) *bench.Report {
 	r := bench.NewReport("recall")
 	for i := range scores {
@@ -38,7 +38,7 @@ func Report(scores []Score) *bench.Report {
 	return r
 }
 
-// ReportLayers adds what [Layers] measured to a report: cases layer/CATEGORY,
+// ReportLayers adds the results of [Layers] to a report: cases layer/CATEGORY,
 // both/…, messages/… and excerpts/…, metrics evidence@TOKENS, R@1 and R@10 of
 // messages, precision, silent, and questions.
 func ReportLayers(r *bench.Report, scores []LayerScore) {
@@ -55,7 +55,7 @@ type measured struct {
 	value  float64
 }
 
-// rows returns what was measured, without what there were no questions for.
+// rows returns what was measured, leaving out what had no questions.
 func (s *LayerScore) rows() []measured {
 	rows := []measured{{"questions", float64(s.Questions)}}
 	if s.Needs > 0 {
@@ -73,8 +73,8 @@ func (s *LayerScore) rows() []measured {
 	return rows
 }
 
-// WriteLayers writes what [Layers] measured as a table; a dash stands for what
-// there were no questions for.
+// WriteLayers writes the results of [Layers] as a table; a dash means that
+// there were no questions.
 func WriteLayers(w io.Writer, scores []LayerScore) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	metrics := []string{"questions"}
@@ -101,8 +101,8 @@ func WriteLayers(w io.Writer, scores []LayerScore) error {
 	return tw.Flush()
 }
 
-// WriteText writes scores as a table, a line a ranker and category, with the
-// interval of R@10.
+// WriteText writes scores as a table, one line per ranker and category, with
+// the interval of R@10.
 func WriteText(w io.Writer, scores []Score) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(tw, "case\tquestions\tR@1\tR@5\tR@10\t95 %\tR@20\tR@50\tMRR\tnDCG@10")

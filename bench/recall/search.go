@@ -21,8 +21,8 @@ import (
 // generated turns of 5 to 40 words, in sessions of 20, for each of sizes; nil
 // means 600, 10,000 and 100,000. Cases search/N, metrics: p50 and p99 of 1,000
 // questions of 4 to 7 words with 10 hits and their neighbours; append, one turn
-// a batch, the mean of 2,000, merging included; open, the first read; index, the
-// bytes of a turn without its text.
+// per batch, the mean of 2,000, merging included; open, the first read; index,
+// the bytes per turn without its text.
 func Speed(ctx context.Context, sizes []int) (*bench.Report, error) {
 	if sizes == nil {
 		sizes = []int{600, 10_000, 100_000}
@@ -113,8 +113,8 @@ func speed(ctx context.Context, r *bench.Report, n int) (err error) {
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-// speech makes turns, and questions, of words that are as frequent as those of a
-// language.
+// speech generates turns and questions from words with the frequencies of a
+// natural language.
 func speech(turns, questions int) ([]search.Doc, []string) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	zipf := rand.NewZipf(rng, 1.07, 8, 40_000)

@@ -12,24 +12,24 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// sitting is one session of a conversation as it is played: a run of a thread.
+// sitting is one session of a conversation as played: a run of a thread.
 type sitting struct {
 	thread string
 	rounds []round
 }
 
-// round is what comes from outside, and what is answered.
+// round is what comes from outside, and the answer.
 type round struct{ input, output []projection.Item }
 
-// person is whom the threads of a conversation are of.
+// person is the resource of a conversation's threads.
 const person = "person"
 
-// sittings returns the sessions of a conversation in the order of their times,
-// as items that have the ids of the turns. Each item is later than the one
-// before: where a file gives sessions one time, they follow each other.
+// sittings returns the sessions of a conversation in order of time, as items
+// with the ids of the turns. Each item is later than the one before; if a file
+// gives several sessions the same time, they follow each other.
 //
-// Who has no role is the user if called so or if they speak first, and else the
-// assistant, each under their name.
+// A speaker without a role is the user if called so or if they speak first, and
+// otherwise the assistant, each under their own name.
 func sittings(c *locomo.Conversation) []sitting {
 	turns := slices.Clone(c.Turns)
 	starts := make(map[string]time.Time)
@@ -76,7 +76,7 @@ func sittings(c *locomo.Conversation) []sitting {
 	return list
 }
 
-// itemOf returns a turn as an item, and whether it is the model's.
+// itemOf returns a turn as an item, and whether the model made it.
 func itemOf(d *turn, act *locomo.Act, first string) (it projection.Item, mine bool) {
 	switch act.Role {
 	case "call":
@@ -101,8 +101,8 @@ func itemOf(d *turn, act *locomo.Act, first string) (it projection.Item, mine bo
 	return it, mine
 }
 
-// play has a memory live through a conversation: every round is projected and
-// committed, and every session ends.
+// play lets a memory live through a conversation: it projects and commits every
+// round, and ends every session.
 func play(ctx context.Context, m *memory.Memory, list []sitting) error {
 	for _, s := range list {
 		run, err := m.Begin(ctx, memory.Identity{Thread: s.thread, Resource: person})

@@ -1,9 +1,10 @@
-// Command generate writes the conversations by which recall is tested where no
-// data set may be shipped. They are made of the topics in topics.go by a seed, in
-// the form of LoCoMo: go run ./bench/recall/generate > bench/recall/testdata/fixture.json
+// Command generate writes the conversations with which recall is tested, since
+// no data set may be shipped. They are made from the topics in topics.go and a
+// seed, in the format of LoCoMo: go run ./bench/recall/generate >
+// bench/recall/testdata/fixture.json
 //
-// They are no measure of how good recall is: one hand wrote the questions and
-// the answers. They pin that what worked still does.
+// They do not measure how good recall is, since the same author wrote questions
+// and answers. They make sure that what worked still does.
 package main
 
 import (

@@ -1,6 +1,7 @@
 package main
 
-// topic is something that one of two people tells, with a question about it.
+// topic is something that one of two people tells the other, with a question
+// about it.
 type topic struct {
 	category int // 1 several turns answer, 2 when, 4 one turn answers
 	ask      string

@@ -1,13 +1,13 @@
 // Command rivals judges bleve and SQLite FTS5 as strata bench recall judges
-// Strata's own rankings, and prints their scores for its --rivals. It is a
-// module of its own so that neither is a dependency of Strata.
+// Strata's own rankings, and prints their scores for its --rivals flag. It is a
+// separate module, so that neither is a dependency of Strata.
 //
 //	go run . --data FILE [--split ID,ID] > rivals.json
 //
-// With --speed it measures instead, in one run on the same text, what it takes to
-// insert a turn's messages and to search at 1,500 and at 5,000 turns, and the size
-// of the file: of SQLite FTS5, of our index alone, and of a memory with the ready
-// layers.
+// With --speed it measures instead, in one run on the same text, the time to
+// insert a turn's messages and to search, at 1,500 and at 5,000 turns, and the
+// size of the file: for SQLite FTS5, for our index alone, and for a memory with
+// the ready-made layers.
 //
 //	go run . --data FILE --speed [--json]
 package main
@@ -80,7 +80,8 @@ func judge(ctx context.Context, data []locomo.Conversation, split string) error 
 	return json.NewEncoder(os.Stdout).Encode(scores)
 }
 
-// line is what a rival indexes of a turn: speaker and text, as a chat shows it.
+// line returns what a rival indexes of a turn: speaker and text, as a chat
+// shows it.
 func line(d *search.Doc) string { return d.Speaker + ": " + d.Text }
 
 // bleveIndex is bleve in memory with its English analyser.
@@ -127,7 +128,7 @@ func openSQLite(ctx context.Context, turns []search.Doc) (recall.Searcher, error
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(1) // each connection has a memory of its own
+	db.SetMaxOpenConns(1) // each connection has its own memory
 	s := &sqliteIndex{db}
 	if err := s.fill(ctx, turns); err != nil {
 		return nil, errors.Join(err, db.Close())

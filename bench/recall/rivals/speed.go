@@ -18,27 +18,29 @@ import (
 	"github.com/stratamem/strata/storage/search"
 )
 
-// sizes are the turns played when it is measured, multiples of window: the
-// last turns before, whose inserts are measured. Then questions are asked, what
-// the user says in the next turns.
+// sizes are the numbers of turns played before measuring, multiples of window:
+// the inserts of the last turns are measured, and then questions are asked,
+// which are what the user says in the next turns.
 var sizes = []int{1500, 5000}
 
 const window, questions = 500, 100
 
-// store is something that messages are put into and looked for.
+// store is something into which messages are inserted and in which they are
+// searched.
 type store interface {
 	insert(ctx context.Context, turn []search.Doc) error // a turn's, in one transaction
 	search(ctx context.Context, question string) error   // for ten messages
 	close() error
 }
 
-// speed plays the same text, chats as bench turn --layers ready plays them, into
-// SQLite FTS5, into our index alone, and into a memory with the ready layers, in
-// one run. A turn is a message of the user and its answer. Cases: fts5/N, search/N,
-// and ready/bolt/N, where insert is Commit and search is Project, which do much
-// more; metrics: insert_p50, insert_p99, search_p50 and search_p99 in µs, and
-// file_ratio, the file by the text in it. Both databases survive the death of the
-// process, not power loss. What is searched for is what the user says next.
+// speed plays the same text, chats as bench turn --layers ready plays them,
+// into SQLite FTS5, into our index alone, and into a memory with the ready-made
+// layers, in one run. A turn is a message of the user and its answer. Cases:
+// fts5/N, search/N, and ready/bolt/N, where insert is Commit and search is
+// Project, which do much more; metrics: insert_p50, insert_p99, search_p50 and
+// search_p99 in µs, and file_ratio, the file by the text in it. Both databases
+// survive the death of the process, not power loss. The queries are what the
+// user says next.
 func speed(ctx context.Context, data []locomo.Conversation) (*bench.Report, error) {
 	r := bench.NewReport("rivals")
 	turns := played(data, slices.Max(sizes)+questions)
@@ -73,7 +75,7 @@ func unit(metric string) string {
 	return "µs"
 }
 
-// played returns turns, each of a user's messages and the answers to them.
+// played returns turns, each with a user's messages and the answers to them.
 func played(data []locomo.Conversation, n int) (turns [][]search.Doc) {
 	for c := range locomo.Rounds(data, 1) { // the seed of bench turn
 		for i, d := range c.Turns {
@@ -142,7 +144,7 @@ func measure(ctx context.Context, r *bench.Report, name string, open func(contex
 	return nil
 }
 
-// sizeOf is the length of the files in a directory.
+// sizeOf returns the total size of the files in a directory.
 func sizeOf(dir string) (n int64, err error) {
 	files, err := os.ReadDir(dir)
 	for _, f := range files {
@@ -155,7 +157,8 @@ func sizeOf(dir string) (n int64, err error) {
 	return n, err
 }
 
-// table is SQLite FTS5 in a file, as it is fast: a write-ahead log, and no sync.
+// table is SQLite FTS5 in a file, in its fast configuration: a write-ahead log,
+// and no sync.
 type table struct{ *sqliteIndex }
 
 func openTable(ctx context.Context, dir string) (store, error) {
@@ -183,7 +186,7 @@ func (t table) insert(ctx context.Context, turn []search.Doc) (err error) {
 	return tx.Commit()
 }
 
-// search asks for each word once: a message repeats what a question does not.
+// search uses each word once: unlike a question, a message repeats words.
 func (t table) search(ctx context.Context, question string) error {
 	words := strings.Fields(strings.ToLower(question))
 	slices.Sort(words)
