@@ -1,6 +1,7 @@
 package search
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/kljensen/snowball/english"
@@ -100,12 +101,7 @@ func (s *stem) replace(n int, by string) {
 
 // hasVowel reports whether one of the first n letters is a vowel.
 func (s *stem) hasVowel(n int) bool {
-	for _, c := range s.text[:max(n, 0)] {
-		if vowel(c) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.text[:max(n, 0)], vowel)
 }
 
 // shortAt reports whether the first n letters end in a short syllable.
