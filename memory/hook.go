@@ -99,7 +99,8 @@ const (
 //
 // Most hooks only look at their state and return within a microsecond, less
 // than it takes to start a goroutine. So a single goroutine begins the calls,
-// and others help only if it has not finished after helpAfter.
+// and others help only if it has not finished after helpAfter, or at once if the
+// hook's last calls took longCalls.
 type hookCalls struct {
 	m     *Memory
 	ctx   context.Context // of the phase
@@ -117,7 +118,10 @@ type hookCalls struct {
 	done    chan struct{} // gets a token when nothing is pending
 }
 
-const helpAfter = 50 * time.Microsecond
+const (
+	helpAfter = 50 * time.Microsecond
+	longCalls = 4 * helpAfter
+)
 
 // run makes the calls and returns when each has settled or was abandoned.
 func (hc *hookCalls) run() {
@@ -134,6 +138,7 @@ func (hc *hookCalls) run() {
 	hc.start(&hc.calls[0], &hc.shared, hc.shared.begun)
 	go hc.work(&hc.calls[0])
 	hc.wait()
+	hc.m.long[hc.hook].Store(time.Since(hc.shared.begun) >= longCalls)
 	hc.timely = hc.shared.end(context.Canceled)
 }
 
@@ -141,6 +146,15 @@ func (hc *hookCalls) run() {
 // calls take long, and abandons those whose shared deadline has passed.
 func (hc *hookCalls) wait() {
 	helpers := min(len(hc.calls), hc.m.parallel) - 1
+	help := func() {
+		for range helpers {
+			hc.workOn()
+		}
+		helpers = 0
+	}
+	if hc.m.long[hc.hook].Load() {
+		help()
+	}
 	next := hc.shared.timeout
 	if helpers > 0 && (next < 0 || helpAfter < next) {
 		next = helpAfter
@@ -168,10 +182,7 @@ func (hc *hookCalls) wait() {
 				hc.expire(context.DeadlineExceeded)
 				continue
 			}
-			for range helpers {
-				hc.workOn()
-			}
-			if helpers = 0; hc.shared.timeout >= 0 {
+			if help(); hc.shared.timeout >= 0 {
 				hc.clock.Reset(time.Until(hc.shared.begun.Add(hc.shared.timeout)))
 			}
 		}

@@ -386,6 +386,40 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
+// TestLongCalls shows that hooks that took long begin together the next time,
+// and those that did not begin one after another again.
+func TestLongCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		takes := time.Second
+		begun := make(chan time.Time, 3)
+		var layers []memory.Layer
+		for i := range cap(begun) {
+			layers = append(layers, memory.Define(memory.Spec{ID: fmt.Sprintf("l%d", i)}, memory.Hooks[counter]{
+				Recall: func(context.Context, *memory.RecallInput[counter]) (memory.Recalled[counter], error) {
+					begun <- time.Now()
+					time.Sleep(takes)
+					return memory.Recalled[counter]{}, nil
+				},
+			}))
+		}
+		m := newMemory(t, mem.New(), options(), layers...)
+		run := begin(t, m, memory.Identity{})
+		for turn, together := range []bool{false, true, true, false} {
+			if turn == 2 {
+				takes = time.Microsecond
+			}
+			project(t, run, user("hello"))
+			first := <-begun
+			<-begun
+			if last := <-begun; last.Equal(first) != together {
+				t.Errorf("turn %d: the last hook began %v after the first", turn, last.Sub(first))
+			}
+			commit(t, run, "hi")
+		}
+		end(t, run)
+	})
+}
+
 // TestHangingManyLayers shows that hanging hooks do not keep others from
 // running, also when there are more of them than places.
 func TestHangingManyLayers(t *testing.T) {

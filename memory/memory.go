@@ -103,6 +103,7 @@ type Memory struct {
 	tools    map[string]toolAt
 	frame    *projection.Frame
 	parallel int
+	long     [hookCount]atomic.Bool // whether the last calls of a hook took long, see hookCalls
 	clock    func() time.Time
 	newID    func() string
 	tracing  *tracing
