@@ -71,7 +71,13 @@ const (
 // newSegment analyses documents.
 func newSegment(a *analysis, docs []Doc) *segment {
 	s := &segment{language: a.language}
-	lists := make(map[string][]posting)
+	size := 0
+	for i := range docs {
+		size += len(docs[i].Text)
+	}
+	const each = 16 // bytes of text for each of its terms, about
+	lists := make(map[string][]posting, size/each)
+	room := make([]posting, 0, size/each) // most terms are in one document
 	for i := range docs {
 		d := &docs[i]
 		e := entry{
@@ -95,9 +101,15 @@ func newSegment(a *analysis, docs []Doc) *segment {
 			e.length++
 			t := a.term(w.text)
 			list := lists[t]
-			if n := len(list); n > 0 && list[n-1].doc == uint32(i) {
+			n := len(list)
+			switch {
+			case n == 0:
+				room = append(room, posting{uint32(i), 1})
+				last := len(room)
+				lists[t] = room[last-1 : last : last]
+			case list[n-1].doc == uint32(i):
 				list[n-1].count = min(list[n-1].count+1, maxCount)
-			} else {
+			default:
 				lists[t] = append(list, posting{uint32(i), 1})
 			}
 		}
