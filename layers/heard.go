@@ -23,6 +23,7 @@ type heard struct {
 	mu    sync.Mutex
 	said  recent[saidOnce] // by place
 	texts recent[uint64]   // digests of texts, by place; holds more mentions, because repeated texts are not read
+	rooms sync.Pool        // of *[]byte, to unpack records in
 }
 
 // saidOnce is a mention with the digest of the record from which it was read.
@@ -62,6 +63,14 @@ func (r *recent[V]) put(key uint64, v V) {
 // their records.
 func (h *heard) read(ctx context.Context, r *memory.Records, places iter.Seq[place], n int) (list []Mention, refs []string, err error) {
 	turns := make(map[string]*turnRecord)
+	room, _ := h.rooms.Get().(*[]byte)
+	if room == nil {
+		room = new([]byte)
+	}
+	defer func() {
+		*room = (*room)[:0]
+		h.rooms.Put(room)
+	}()
 	var texts []uint64 // of list
 	for p := range places {
 		key := maphash.Comparable(h.seed, struct {
@@ -73,7 +82,7 @@ func (h *heard) read(ctx context.Context, r *memory.Records, places iter.Seq[pla
 		}
 		turn := turns[p.record]
 		if turn == nil {
-			turn = new(turnRecord)
+			turn = &turnRecord{room: room}
 			turns[p.record] = turn
 			if turn.stored, err = r.Get(ctx, p.record); err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return nil, nil, err
@@ -122,13 +131,14 @@ func (h *heard) mention(key uint64, turn *turnRecord, line int) (Mention, bool) 
 // turnRecord is the record of what was said in a turn.
 type turnRecord struct {
 	stored, unpacked []byte
+	room             *[]byte // to unpack it in
 }
 
 // line returns a line of a record, or all of it if n is negative; nothing if
 // the record is damaged.
 func (t *turnRecord) line(n int) []byte {
 	if t.unpacked == nil {
-		if t.unpacked, _ = pack.Unpack(t.stored); t.unpacked == nil {
+		if t.unpacked, _ = pack.UnpackTo(t.room, t.stored); t.unpacked == nil {
 			return nil
 		}
 	}

@@ -40,9 +40,9 @@ var codec = func() (c struct {
 	*zstd.Decoder
 }) {
 	const atOnce = 2
-	// Each of them keeps a window, of 8 MB by default. Few records are longer than
-	// this one.
-	const window = 1 << 20
+	// Each of them keeps a window, of 8 MB by default, and another eighth. Few
+	// records are longer than this one.
+	const window = 1 << 18
 	// Records are short: with the next level, whose tables are six times as large,
 	// packing a turn takes twice the time and saves three hundredths. What has no
 	// repetitions, such as an index, still benefits from Huffman coding.
@@ -77,12 +77,20 @@ func Pack(buffer *[]byte, record []byte) []byte {
 
 // Unpack reverses Pack. Data that is not a frame is returned unchanged.
 func Unpack(stored []byte) ([]byte, error) {
+	var buffer []byte
+	return UnpackTo(&buffer, stored)
+}
+
+// UnpackTo is like Unpack, and appends what it unpacks to a buffer.
+func UnpackTo(buffer *[]byte, stored []byte) ([]byte, error) {
 	if !bytes.HasPrefix(stored, frame) {
 		return stored, nil
 	}
-	record, err := codec.DecodeAll(stored, nil)
+	record, err := codec.DecodeAll(stored, *buffer)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	return record, nil
+	n := len(*buffer)
+	*buffer = record
+	return record[n:len(record):len(record)], nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/stratamem/strata/internal/pack"
 	"github.com/stratamem/strata/storage"
@@ -38,10 +39,19 @@ func encodeBundle(name string, docs []Doc) []byte {
 	return b
 }
 
+// rooms are of *[]byte, to unpack records in.
+var rooms sync.Pool
+
 // decodeRecord decodes what is stored under the key of an ID: a document or a
 // bundle.
 func decodeRecord(id string, stored []byte) ([]Doc, error) {
-	value, err := pack.Unpack(stored)
+	room, _ := rooms.Get().(*[]byte)
+	if room == nil {
+		room = new([]byte)
+	}
+	defer rooms.Put(room)
+	*room = (*room)[:0]
+	value, err := pack.UnpackTo(room, stored)
 	if err != nil {
 		return nil, errShort
 	}
