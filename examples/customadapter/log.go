@@ -24,9 +24,9 @@ import (
 //	checksum  CRC-32C of the batch, 4 bytes
 //	batch     its changes as JSON
 //
-// An entry that the file is too short for was being written when the process
-// ended: nobody was told that it is there, and it is cut off. One that is all
-// there and does not agree with its checksums is damage.
+// If the file is too short for an entry, the entry was being written when the
+// process ended: it was never acknowledged, and is cut off. An entry that is
+// complete but does not match its checksums is damage.
 const (
 	logMagic  = "tiny-2\n"
 	entryHead = 12
@@ -34,7 +34,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// change is an op that was made.
+// change is an op that was applied.
 type change struct {
 	Key    string
 	Value  []byte `json:",omitempty"`
@@ -45,7 +45,7 @@ type change struct {
 type batchLog struct {
 	f, lock *os.File
 	sync    bool
-	end     int64 // of the last entry that is whole
+	end     int64 // end of the last whole entry
 }
 
 func openLog(dir string, sync bool) (*batchLog, error) {
@@ -67,8 +67,8 @@ func openLog(dir string, sync bool) (*batchLog, error) {
 	return &batchLog{f: f, lock: lock, sync: sync}, nil
 }
 
-// createLog puts an empty log there whole, so that one without its head is
-// damage and not a beginning.
+// createLog puts an empty log in place as a whole, so that a file without its
+// head is damage, not a beginning.
 func createLog(path string) error {
 	temp := path + ".new"
 	f, err := os.Create(temp)
@@ -89,8 +89,8 @@ func createLog(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// lockFile locks a file, which names the process that has it. The system
-// unlocks it when that ends, however it ends.
+// lockFile locks a file and writes into it which process has it. The system
+// unlocks it when that process ends, however it ends.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -102,7 +102,7 @@ func lockFile(path string) (*os.File, error) {
 			_, err = fmt.Fprintf(f, "process %d", os.Getpid())
 		}
 	} else if errors.Is(err, syscall.EWOULDBLOCK) {
-		holder, _ := io.ReadAll(f) // empty is unknown
+		holder, _ := io.ReadAll(f) // empty means unknown
 		err = &storage.LockedError{Path: path, Holder: strings.TrimSpace(string(holder))}
 	}
 	if err != nil {
@@ -134,8 +134,8 @@ func (l *batchLog) replay(do func([]change)) error {
 	}
 }
 
-// entry returns the batch that text begins with, and the size of its entry; 0
-// if it is not all there.
+// entry returns the batch with which text begins, and the size of its entry, or
+// 0 if it is incomplete.
 func (l *batchLog) entry(text []byte) (batch []change, size int, err error) {
 	if len(text) < entryHead {
 		return nil, 0, nil
@@ -158,7 +158,7 @@ func (l *batchLog) entry(text []byte) (batch []change, size int, err error) {
 	return batch, size, json.Unmarshal(body, &batch)
 }
 
-// rewind cuts off what follows the last whole entry, and goes there.
+// rewind cuts off what follows the last whole entry, and moves there.
 func (l *batchLog) rewind() error {
 	err := l.f.Truncate(l.end)
 	if err == nil {
@@ -170,7 +170,7 @@ func (l *batchLog) rewind() error {
 	return nil
 }
 
-// append writes a batch. After an error it is not there.
+// append writes a batch. After an error the batch is not in the log.
 func (l *batchLog) append(batch []change) error {
 	body, err := json.Marshal(batch)
 	if err != nil {

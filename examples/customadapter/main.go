@@ -1,8 +1,8 @@
 //go:build unix
 
-// Customadapter runs a memory on a storage engine of its own, see [Tiny], or on
-// the store that its argument names: tiny:DIR, or bolt:agent.db and the like. Its
-// test proves the engine with the suite that proves all others.
+// Customadapter runs a memory on its own storage engine, see [Tiny], or on the
+// store that its argument names: tiny:DIR, or bolt:agent.db and the like. Its
+// test runs the suite that tests all other engines.
 package main
 
 import (
@@ -47,7 +47,7 @@ func openTiny(_ context.Context, dir string, opts *open.Options) (storage.Adapte
 	}
 	s, err := Open(dir, opts.Durability)
 	if err != nil {
-		return nil, err // and not a nil *Tiny that is no nil Adapter
+		return nil, err // not an Adapter that holds a nil *Tiny
 	}
 	return s, nil
 }

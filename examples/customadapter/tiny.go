@@ -16,36 +16,36 @@ import (
 )
 
 // Tiny is a storage engine: a map in memory, and a log of all batches that is
-// read again when the store is opened. It has the four methods that every engine
-// has, which are all that the framework needs. Scanning, finding, copying and the
-// rest work on it all the same, by what the functions of package storage do where
-// an engine has no better way.
+// read when the store is opened. It has the four methods that every engine has,
+// which are all that the framework needs. Scanning, finding, copying and so on
+// still work: the functions of package storage have fallbacks for what an
+// engine lacks.
 //
-// The log is never made shorter. Its format is in log.go.
+// The log never gets shorter. log.go describes its format.
 type Tiny struct {
 	mu     sync.RWMutex
 	values map[string]value
-	writes uint64 // that were ever made: no version comes twice
+	writes uint64 // number of writes ever made: no version is used twice
 	log    *batchLog
 	closed bool
 }
 
-// limits are what the store takes, and says that it takes: it holds all of it in
-// memory, so that nothing in it should be large.
+// limits are what the store accepts, and reports: it holds everything in
+// memory, so nothing in it should be large.
 var limits = storage.Limits{Value: 1 << 20, Batch: 1 << 20}
 
 // Limits returns what the store takes.
 func (s *Tiny) Limits() storage.Limits { return limits }
 
-// value is never changed in place.
+// value is never modified in place.
 type value struct {
 	data    []byte
 	version storage.Version
 }
 
-// Open opens the store in a directory that exists, and makes it where there is
-// none. With [storage.Full], writes are synced before they return. A store that
-// another process has open is a [*storage.LockedError] at once.
+// Open opens the store in an existing directory, creating it if necessary. With
+// [storage.Full], writes are synced before they return. If another process has
+// the store open, the error is a [*storage.LockedError], at once.
 func Open(dir string, d storage.Durability) (*Tiny, error) {
 	log, err := openLog(dir, d == storage.Full)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Tiny) Apply(ctx context.Context, ops ...storage.Op) error {
 	}
 	batch := make([]change, len(ops))
 	for i, op := range ops {
-		if op.Check && s.values[op.Key].version != op.If { // an absent key has the empty version
+		if op.Check && s.values[op.Key].version != op.If { // the version of an absent key is empty
 			return &storage.ConflictError{Key: op.Key}
 		}
 		batch[i] = change{op.Key, slices.Clone(op.Value), op.Delete}
@@ -102,7 +102,7 @@ func (s *Tiny) Apply(ctx context.Context, ops ...storage.Op) error {
 	return nil
 }
 
-// make makes the changes of a batch that is in the log.
+// make applies the changes of a batch that is in the log.
 func (s *Tiny) make(batch []change) {
 	for _, c := range batch {
 		s.writes++
@@ -161,7 +161,7 @@ func (s *Tiny) Close() error {
 	return s.log.close()
 }
 
-// usable says why the store cannot be used now. The lock is held.
+// usable returns why the store cannot be used now. The caller holds the lock.
 func (s *Tiny) usable(ctx context.Context) error {
 	if s.closed {
 		return storage.ErrClosed

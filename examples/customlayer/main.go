@@ -1,5 +1,5 @@
-// Customlayer defines a layer of its own: one that counts how the user feels
-// and tells the model when it should be careful.
+// Customlayer defines its own layer: one that counts how the user feels and
+// tells the model when to be careful.
 package main
 
 import (
@@ -43,8 +43,8 @@ func Mood() memory.Layer {
 			if n == 0 {
 				return memory.Change[mood]{}, nil
 			}
-			// The update runs again on fresh state if another execution of the
-			// thread has changed it meanwhile: so no complaint is lost.
+			// The update runs again on the new state if another execution of the thread
+			// has changed it meanwhile, so no complaint is lost.
 			return memory.Update(func(m mood) mood {
 				m.Complaints += n
 				return m

@@ -53,9 +53,10 @@ func answer(ctx context.Context, run *memory.Run, items ...projection.Item) erro
 	return nil
 }
 
-// commit makes a turn durable. ErrConflict says that other processes changed the
-// same memory ten times in a row. Nothing is written and nothing is lost: try again
-// for as long as the user would wait. End may be called again in the same way.
+// commit makes a turn durable. ErrConflict means that other processes changed
+// the same memory ten times in a row. Nothing was written and nothing is lost:
+// try again for as long as the user would wait. End can be retried in the same
+// way.
 func commit(ctx context.Context, run *memory.Run, output ...projection.Item) error {
 	for {
 		err := run.Commit(ctx, memory.Response{Items: output})
@@ -70,8 +71,8 @@ var inputs = map[string][]string{
 	"tuesday": {"Hello again. What do you know about me?"},
 }
 
-// model stands for a call of a language model: it shows what it was sent, and asks
-// what day it is when it reads of a deadline.
+// model stands for a call of a language model: it shows what it was sent, and
+// asks for the date when it reads of a deadline.
 func model(prompt []projection.Item) []projection.Item {
 	output := projection.Text(projection.Assistant, "Noted.")
 	for _, it := range prompt {

@@ -1,6 +1,7 @@
-// Projectiononly projects a conversation with two sources of text into a budget,
-// and keeps the start of the prompt still, so that a provider's cache holds it. There
-// is no store and no memory: what to say, and when, is the program's own affair.
+// Projectiononly projects a conversation with two sources of text into a
+// budget, and keeps the start of the prompt still, so that a provider's cache
+// holds it. There is no store and no memory: the program itself decides what to
+// contribute, and when.
 package main
 
 import (
@@ -40,8 +41,8 @@ func main() {
 	}
 }
 
-// plan changes once: the model is told beside what stands in the cache, until the
-// cache is lost anyway.
+// plan changes once: the change is sent after the cached part, until the cache
+// is lost anyway.
 func plan(day int) string {
 	if day < 3 {
 		return "Beans go along the fence."

@@ -14,8 +14,8 @@ import (
 	"github.com/stratamem/strata/storage/mem"
 )
 
-// findings is what is known to one execution. In execution scope nothing
-// crosses between parent and child but by OnSpawn and OnReturn.
+// findings is what one execution knows. In execution scope, only OnSpawn and
+// OnReturn move anything between parent and child.
 type findings struct {
 	Facts []string `json:"facts"`
 }
