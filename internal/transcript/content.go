@@ -8,7 +8,7 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// block is a part of a content list, in the manner of OpenAI's chat completions
+// block is a part of a content list, in the format of OpenAI's chat completions
 // and responses, and of Anthropic's messages.
 type block struct {
 	Type string `json:"type"`
@@ -69,7 +69,7 @@ func (r *Reader) blocks(content json.RawMessage) []block {
 }
 
 // content reads the content of a message by role. Tool calls, tool results and
-// thoughts in it become items of their own, in their order.
+// thoughts in it become items of their own, in order.
 func (r *Reader) content(thread string, role projection.Role, name string, content json.RawMessage) []projection.Item {
 	var items []projection.Item
 	var parts []projection.Part
@@ -86,7 +86,7 @@ func (r *Reader) content(thread string, role projection.Role, name string, conte
 		case "thinking":
 			it, ok = projection.Thought(b.Thinking), b.Thinking != ""
 		case "redacted_thinking":
-			ok = false // encrypted: there is nothing to read
+			ok = false // encrypted: nothing can be read
 		case "tool_use":
 			it, ok = r.call(thread, b.ID, b.Name, b.Input)
 		case "tool_result":
@@ -106,7 +106,8 @@ func (r *Reader) content(thread string, role projection.Role, name string, conte
 	return items
 }
 
-// parts reads a content that can hold no items, as that of a tool result.
+// parts reads a content that cannot contain items, such as that of a tool
+// result.
 func (r *Reader) parts(content json.RawMessage) []projection.Part {
 	var parts []projection.Part
 	for _, b := range r.blocks(content) {
@@ -117,8 +118,8 @@ func (r *Reader) parts(content json.RawMessage) []projection.Part {
 	return parts
 }
 
-// part reads a text, an image or a file, and counts what it cannot take. A text that
-// is empty is none.
+// part reads a text, an image or a file, and counts what it cannot use. An
+// empty text yields nothing.
 func (r *Reader) part(b block) (projection.Part, bool) {
 	faults := len(r.faults)
 	p, ok := r.readPart(b)
@@ -146,7 +147,7 @@ func (r *Reader) readPart(b block) (projection.Part, bool) {
 		if len(b.ImageURL) > 0 && b.ImageURL[0] == '"' {
 			json.Unmarshal(b.ImageURL, &image.URL)
 		} else {
-			json.Unmarshal(b.ImageURL, &image) // what cannot be read has no URL
+			json.Unmarshal(b.ImageURL, &image) // if it cannot be read, there is no URL
 		}
 		return r.reference(projection.Part{Type: projection.ImagePart}, image.URL)
 	case "file":
@@ -179,7 +180,7 @@ func (r *Reader) readPart(b block) (projection.Part, bool) {
 	return projection.Part{}, false
 }
 
-// reference reads an URL or an id; a data URL is its data.
+// reference reads a URL or an id; a data URL yields its data.
 func (r *Reader) reference(p projection.Part, url string) (projection.Part, bool) {
 	rest, isData := strings.CutPrefix(url, "data:")
 	if !isData {

@@ -5,20 +5,20 @@ import (
 	"io"
 )
 
-// documents finds the messages of JSON documents, one after another: arrays of
-// messages, and objects that hold such an array under the name messages.
+// documents finds the messages of consecutive JSON documents: arrays of
+// messages, and objects that have such an array under the name messages.
 type documents struct {
 	in     *input
-	count  int  // documents that began
-	object bool // the array stands in an object
-	inside bool // in an array of messages
+	count  int  // number of documents begun
+	object bool // whether the array is in an object
+	inside bool // whether inside an array of messages
 	ended  bool
 }
 
 const truncated = "the file ends in the middle of a list of messages"
 
-// next returns the next message. After something that is no JSON the rest of
-// the file is lost: without line ends there is nothing to hold on to.
+// next returns the next message. After something that is not JSON the rest of
+// the file is lost: without line ends there is no place to resume.
 func (d *documents) next() (record, error) {
 	for !d.ended {
 		if !d.inside {
@@ -69,7 +69,7 @@ func (d *documents) give(why string) (record, error) {
 	return record{line: d.in.line, why: why}, nil
 }
 
-// enter goes to the first message of the next document.
+// enter moves to the first message of the next document.
 func (d *documents) enter() (why string, err error) {
 	c, err := d.in.peek()
 	if err != nil {
@@ -89,7 +89,7 @@ func (d *documents) enter() (why string, err error) {
 	return "neither a list of messages nor an object that holds one", nil
 }
 
-// leave goes to the end of a document whose messages are read.
+// leave moves to the end of a document whose messages were read.
 func (d *documents) leave() (why string, err error) {
 	if !d.object {
 		return "", nil
@@ -97,7 +97,7 @@ func (d *documents) leave() (why string, err error) {
 	return d.members()
 }
 
-// members goes through the members of an object, to its messages or its end.
+// members moves through the members of an object, to its messages or its end.
 func (d *documents) members() (why string, err error) {
 	for {
 		c, err := d.in.peek()

@@ -20,15 +20,15 @@ func digestOf(text string) (d digest) {
 	return d
 }
 
-// maxUUID bounds the uuid of a line that is used as it is.
+// maxUUID is the length of the longest uuid of a line that is used as it is.
 const maxUUID = 64
 
-// identify gives the items of an entry ids, by which they are known when the
-// file is read again, a longer version of it, or another file of the thread:
-// the uuid of a session's line; else a digest of what the entry says and of its
-// id, or, where it has none or one that stood there before with the same words,
-// of its place among the records of the file. Items of an entry are told apart by
-// their numbers.
+// identify gives ids to the items of an entry, by which they are recognized
+// when the file, a longer version of it, or another file of the thread is read
+// again. The id is the uuid of a session's line. For other files it is a digest
+// of what the entry says and of its id or, if it has none or the same id and
+// words occurred before, of its index among the records of the file. Items of
+// one entry are numbered.
 func (r *Reader) identify(e *Entry, given string) {
 	id := given
 	if r.shape != ClaudeCode || given == "" || len(given) > maxUUID || strings.Contains(given, "/") {
@@ -53,8 +53,9 @@ func (r *Reader) digest(e *Entry, given string) string {
 	return hex.EncodeToString(d[:])
 }
 
-// sum digests what an entry says, with what else tells it from others. Ids of
-// calls are left out: those that the file does not give are made of lines.
+// sum returns a digest of what an entry says, and of what else distinguishes
+// it. Ids of calls are left out: if the file does not have them, they are made
+// from line numbers.
 func sum(e *Entry, more ...string) (d digest) {
 	w := sha256.New()
 	for _, text := range more {
@@ -77,7 +78,7 @@ func sum(e *Entry, more ...string) (d digest) {
 	return d
 }
 
-// write writes a text with its length, so that no two lists of texts are one.
+// write writes a text with its length, so that different lists of texts differ.
 func write(w hash.Hash, text string) {
 	var n [8]byte
 	binary.LittleEndian.PutUint64(n[:], uint64(len(text)))
@@ -85,7 +86,7 @@ func write(w hash.Hash, text string) {
 	w.Write([]byte(text))
 }
 
-// sizeOf is about how many bytes an item takes.
+// sizeOf returns roughly how many bytes an item takes.
 func sizeOf(it *projection.Item) int {
 	n := len(it.Arguments)
 	for i := range it.Parts {

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// input reads a file in pieces of bounded length.
+// input reads a file in pieces of limited length.
 type input struct {
 	r      *bufio.Reader
 	max    int // bytes of one entry
@@ -20,8 +20,8 @@ func tooLong(length, limit int) string {
 	return fmt.Sprintf("an entry of %d bytes: longer than %d", length, limit)
 }
 
-// nextLine returns the next line that is not blank. Of a line that is too long
-// it keeps nothing.
+// nextLine returns the next line that is not blank. It does not keep a line
+// that is too long.
 func (in *input) nextLine() (record, error) {
 	for {
 		in.buf = in.buf[:0]
@@ -31,7 +31,7 @@ func (in *input) nextLine() (record, error) {
 			var part []byte
 			part, err = in.r.ReadSlice('\n')
 			length += len(part)
-			if length <= in.max+2 { // a line end is not of the entry
+			if length <= in.max+2 { // a line end is not part of the entry
 				in.buf = append(in.buf, part...)
 			}
 			if err != bufio.ErrBufferFull {
@@ -74,7 +74,7 @@ func (in *input) readByte() (byte, error) {
 	return c, nil
 }
 
-// peek returns the next byte that is not white space and leaves it there.
+// peek returns the next byte that is not white space, without consuming it.
 func (in *input) peek() (byte, error) {
 	for {
 		b, err := in.r.Peek(1)
@@ -90,9 +90,9 @@ func (in *input) peek() (byte, error) {
 	}
 }
 
-// value returns the next JSON value, found by its brackets and quotes only:
-// whether it is one is for the decoder to say. It stops before a comma, colon
-// or bracket that is not the value's own, and may be empty.
+// value returns the next JSON value, delimited only by its brackets and quotes:
+// the decoder decides whether it is valid. It stops before a comma, colon or
+// bracket that is not part of the value, and may be empty.
 func (in *input) value() (record, error) {
 	if _, err := in.peek(); err != nil {
 		return record{}, err

@@ -15,7 +15,7 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// message is an entry of the shapes Lines and Messages.
+// message is an entry of a file of shape Lines or Messages.
 type message struct {
 	ID         json.RawMessage `json:"id"`
 	Role       string          `json:"role"`
@@ -23,7 +23,7 @@ type message struct {
 	Refusal    string          `json:"refusal"`
 	Audio      json.RawMessage `json:"audio"`
 	ToolCalls  []toolCall      `json:"tool_calls"`
-	Function   *toolCall       `json:"function_call"` // as it was before tool_calls, without an id
+	Function   *toolCall       `json:"function_call"` // the form before tool_calls, without an id
 	ToolCallID string          `json:"tool_call_id"`
 	Name       string          `json:"name"`
 	Time       json.RawMessage `json:"time"`
@@ -31,8 +31,8 @@ type message struct {
 	Thread     string          `json:"thread"`
 }
 
-// toolCall is a call in the manner of OpenAI; arguments may also be an object,
-// and name and arguments stand without the function around them.
+// toolCall is a call in OpenAI's format; arguments may also be an object, and
+// name and arguments may be given without the enclosing function.
 type toolCall struct {
 	ID       string `json:"id"`
 	Function *struct {
@@ -47,7 +47,7 @@ type toolCall struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-// decode makes an entry of a record. It leaves what is wrong in r.faults.
+// decode turns a record into an entry. It adds what is wrong to r.faults.
 func (r *Reader) decode(rec record) Entry {
 	r.line, r.faults = rec.line, nil
 	r.place++
@@ -60,7 +60,7 @@ func (r *Reader) decode(rec record) Entry {
 		r.fault("text that is not UTF-8, replaced by U+FFFD")
 	}
 	e := Entry{Line: rec.line, Offset: r.input.offset}
-	var id string // that the file gives
+	var id string // given in the file
 	if r.shape == ClaudeCode {
 		id = r.session(rec.raw, &e)
 	} else {
@@ -79,7 +79,7 @@ func (r *Reader) decode(rec record) Entry {
 	return e
 }
 
-// message reads one message into e, and returns the id that it has in the file.
+// message reads one message into e, and returns its id in the file.
 func (r *Reader) message(raw []byte, document int, e *Entry) string {
 	var m message
 	if err := json.Unmarshal(raw, &m); err != nil {
@@ -136,7 +136,7 @@ func (r *Reader) message(raw []byte, document int, e *Entry) string {
 	return string(m.ID)
 }
 
-// calls are the tool calls of a message, in all forms.
+// calls returns the tool calls of a message, in all forms.
 func (m *message) calls() []toolCall {
 	if m.Function == nil {
 		return m.ToolCalls
@@ -165,11 +165,11 @@ func (r *Reader) toolCalls(thread string, calls []toolCall) []projection.Item {
 	return items
 }
 
-// maxWaiting is how many calls of a thread wait for results: beyond it the
+// maxWaiting is how many calls of a thread may wait for results: beyond it the
 // oldest is given up.
 const maxWaiting = 1000
 
-// call reads a tool call and remembers that it waits for a result.
+// call reads a tool call and records that it waits for a result.
 func (r *Reader) call(thread, id, name string, arguments json.RawMessage) (projection.Item, bool) {
 	if name == "" {
 		r.skipped.Left.Calls++
@@ -198,7 +198,7 @@ func (r *Reader) call(thread, id, name string, arguments json.RawMessage) (proje
 }
 
 // result reads the result of a tool call; one without an id answers the oldest
-// call that has no result.
+// call without a result.
 func (r *Reader) result(thread, id string, parts []projection.Part, failed bool) (projection.Item, bool) {
 	waiting := r.calls[thread]
 	for i, c := range waiting {
@@ -217,7 +217,7 @@ func (r *Reader) result(thread, id string, parts []projection.Part, failed bool)
 	return projection.Item{}, false
 }
 
-// time reads RFC 3339, or seconds or milliseconds since 1970.
+// time parses RFC 3339, or seconds or milliseconds since 1970.
 func (r *Reader) time(raw json.RawMessage) time.Time {
 	if len(raw) == 0 || string(raw) == "null" {
 		return time.Time{}
@@ -238,7 +238,7 @@ func (r *Reader) time(raw json.RawMessage) time.Time {
 	return time.Time{}
 }
 
-// broken says what is wrong with JSON, in the words of a transcript.
+// broken says what is wrong with JSON, in terms of a transcript.
 func broken(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if wrong.Field == "" {

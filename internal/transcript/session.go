@@ -6,8 +6,8 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// sessionLine is a line of a session file of Claude Code. The format is not
-// documented by its maker; these are the fields of versions 1.0 to 2.1.
+// sessionLine is a line of a session file of Claude Code. Its maker does not
+// document the format; these are the fields of versions 1.0 to 2.1.
 type sessionLine struct {
 	Type        string          `json:"type"`
 	UUID        string          `json:"uuid"`
@@ -16,8 +16,8 @@ type sessionLine struct {
 	AgentID     string          `json:"agentId"`
 	Timestamp   json.RawMessage `json:"timestamp"`
 	IsSidechain bool            `json:"isSidechain"`
-	IsMeta      bool            `json:"isMeta"`           // put there by the program, for the model
-	IsSummary   bool            `json:"isCompactSummary"` // of what stands before it in the file
+	IsMeta      bool            `json:"isMeta"`           // added by the program, for the model
+	IsSummary   bool            `json:"isCompactSummary"` // of what precedes it in the file
 	IsAPIError  bool            `json:"isApiErrorMessage"`
 	Message     *struct {
 		Role    string          `json:"role"`
@@ -62,13 +62,13 @@ func (r *Reader) session(raw []byte, e *Entry) string {
 	}
 	e.Items = r.content(e.Thread, role, "", l.Message.Content)
 	if len(e.Items) == 0 && len(r.faults) == 0 {
-		r.skipped.Meta++ // an empty text, a thought that is encrypted
+		r.skipped.Meta++ // an empty text, or an encrypted thought
 	}
 	return l.UUID
 }
 
-// threadOf returns the thread of a line: its session, or the sub-agent in it.
-// Where the sub-agents have no names, the first line of each stands for it.
+// threadOf returns the thread of a line: its session, or a sub-agent in it. If
+// sub-agents have no names, the first line of each stands for it.
 func (r *Reader) threadOf(l *sessionLine) string {
 	thread := l.SessionID
 	if thread == "" {

@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 )
 
-// window is how much of a file is looked at to recognise it.
+// window is how much of a file is examined to recognise it.
 const window = 256 << 10
 
 const unknownShape = "of no known shape: want a JSON object with role and content on each line, " +
 	"a JSON array of such objects or an object that holds one as messages, or a session of Claude Code"
 
-// recognise says which shape a file has that begins with head, and how many
-// bytes of byte order mark to skip, or why it is none.
+// recognise returns the shape of a file that begins with head, and the length
+// of its byte order mark, or why it has no known shape.
 func recognise(head []byte) (shape Shape, bom int, why string) {
 	switch {
 	case bytes.HasPrefix(head, []byte("\xFF\xFE")), bytes.HasPrefix(head, []byte("\xFE\xFF")):
@@ -30,7 +30,7 @@ func recognise(head []byte) (shape Shape, bom int, why string) {
 	if rest[0] == '[' {
 		return Messages, bom, ""
 	}
-	// A broken first line must not hide what the others are.
+	// A broken first line must not hide the shape of the others.
 	for n := 0; n < 100 && len(rest) > 0; n++ {
 		if shape := shapeOf(rest); shape != "" {
 			return shape, bom, ""
@@ -41,8 +41,8 @@ func recognise(head []byte) (shape Shape, bom int, why string) {
 	return "", 0, unknownShape
 }
 
-// shapeOf looks at the names of the JSON object that text begins with, as far
-// as it can be read: it may be cut off.
+// shapeOf examines the names in the JSON object with which text begins, as far
+// as it can be read: it may be truncated.
 func shapeOf(text []byte) Shape {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {

@@ -1,6 +1,6 @@
-// Package transcript reads a recorded conversation, a file that some other
-// program wrote, as a stream of projection items. It recognises three shapes by
-// what is in the file, never by its name:
+// Package transcript reads a recorded conversation, in a file written by some
+// other program, as a stream of projection items. It recognises three shapes by
+// the content of the file, never by its name:
 //
 //   - [Lines]: a JSON object on each line with role and content, and where they
 //     apply tool_calls, tool_call_id, name, time and thread.
@@ -9,17 +9,18 @@
 //     several threads.
 //   - [ClaudeCode]: a session file of Claude Code.
 //
-// System messages before a thread's first other message are its system text, which
-// [Turn].System has; one later in the thread stays where it was said.
+// System messages before a thread's first other message are its system text,
+// see [Turn].System; one later in the thread stays in place.
 //
-// Content is text or a list of parts in the manner of OpenAI (text, image_url,
-// file) or of Anthropic (text, thinking, tool_use, tool_result, image,
-// document), in all shapes.
+// In all shapes, content is text or a list of parts in the format of OpenAI
+// (text, image_url, file) or of Anthropic (text, thinking, tool_use,
+// tool_result, image, document).
 //
-// It is not a validator: what can be read is read. Its one decision is that a
-// broken entry is an event of the stream, a [Fault] with its file and line, and
-// not the end of it, so that one bad line does not cost the other 100,000. The
-// file is never held in memory: one entry is, up to a bound.
+// It is not a validator: it reads whatever can be read. The one decision: a
+// broken entry is an event in the stream, a [Fault] with its file and line, and
+// not the end of the stream, so that one bad line does not cost the other
+// 100,000. Only one entry, up to a size limit, is held in memory, never the
+// file.
 package transcript
 
 import (
@@ -35,7 +36,7 @@ import (
 	"github.com/stratamem/strata/projection"
 )
 
-// Shape is how a file is laid out.
+// Shape is the layout of a file.
 type Shape string
 
 // The shapes.
@@ -45,17 +46,17 @@ const (
 	ClaudeCode Shape = "claude-code"
 )
 
-// Options of [Open] and [NewReader]. The zero value means the documented
-// defaults.
+// Options configures [Open] and [NewReader]. The zero value means the
+// documented defaults.
 type Options struct {
 	Name       string // the file in errors; default the path, or "transcript"
-	Thread     string // of entries that name none; default "main"
+	Thread     string // of entries without one; default "main"
 	Strict     bool   // end the stream at the first fault
 	MaxEntry   int    // bytes of one entry; longer ones are a fault; default 16 MiB
 	Sidechains bool   // read sidechains (sub-agents) of Claude Code, each as a thread of its own
 
-	// Known reports whether the caller has an item of a thread already, by its
-	// ID: then it is left out, and counted. Its error ends the stream.
+	// Known reports whether the caller already has an item of a thread, by its ID:
+	// then the item is left out and counted. An error ends the stream.
 	Known func(thread, id string) (bool, error)
 }
 
@@ -64,10 +65,10 @@ const defaultMaxEntry = 16 << 20
 // Entry is one entry of a transcript.
 type Entry struct {
 	Line   int               // where it begins, from 1
-	Offset int64             // bytes of the file up to its end, for progress
+	Offset int64             // its end in the file, in bytes, for progress
 	Thread string            // the conversation that it belongs to
-	Time   time.Time         // zero where the file does not say
-	Model  bool              // whether the model said it, or it came from outside
+	Time   time.Time         // zero if the file does not say
+	Model  bool              // whether the model said it, rather than the outside
 	System bool              // whether it is system text, which begins the thread
 	Items  []projection.Item // at least one, each with an ID; see identify
 }
@@ -77,10 +78,10 @@ type Fault struct {
 	File     string
 	Line     int // from 1; 0 if it is the whole file
 	Why      string
-	Repaired bool // the entry follows, as far as it could be read; else it is lost
+	Repaired bool // the entry follows, as far as it could be read; otherwise it is lost
 }
 
-// Error says where and why, and quotes no content.
+// Error says where and why, without quoting content.
 func (f *Fault) Error() string {
 	if f.Line == 0 {
 		return fmt.Sprintf("read transcript %s: %s", f.File, f.Why)
@@ -88,17 +89,17 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("read transcript %s:%d: %s", f.File, f.Line, f.Why)
 }
 
-// Skipped counts what a file holds that is not conversation.
+// Skipped counts what is in a file but is not conversation.
 type Skipped struct {
-	Meta       int // bookkeeping of the program that wrote the file, its own summaries
+	Meta       int // bookkeeping of the program that wrote the file, and its own summaries
 	Sidechains int // lines of sub-agents, see Options
-	Repeated   int // lines that stood there before, by their uuid
+	Repeated   int // lines with a uuid that occurred before
 	Known      int // items that the caller has, see Options
 	Left       Left
 }
 
-// Left counts what conversation has and the reader does not take, by kind. A [Fault]
-// says the line of each.
+// Left counts, by kind, what a conversation contains but the reader does not
+// use. A [Fault] gives the line of each.
 type Left struct {
 	Calls    int `json:"tool_calls,omitempty"`
 	Results  int `json:"tool_results,omitempty"`
@@ -107,7 +108,7 @@ type Left struct {
 	Parts    int `json:"parts,omitempty"` // of another type: audio, files
 }
 
-// Reader reads one transcript. It is used by one goroutine.
+// Reader reads one transcript. It is not safe for concurrent use.
 type Reader struct {
 	opts    Options
 	shape   Shape
@@ -118,11 +119,11 @@ type Reader struct {
 	skipped Skipped
 
 	line   int      // of the entry being read
-	place  int      // of the entry being read, among the records of the file
+	place  int      // index of the entry being read among the records of the file
 	faults []*Fault // of the entry being read
 	calls  map[string][]call
 	begun  map[string]bool   // threads in which somebody has spoken
-	seen   map[digest]bool   // uuids of a session; elsewhere entries with an id
+	seen   map[digest]bool   // uuids of a session; in other files, entries with an id
 	roots  map[string]string // uuid of a sidechain's line → uuid of its first line
 }
 
@@ -134,7 +135,7 @@ type record struct {
 	raw      []byte // valid until the next record
 	line     int
 	document int    // which JSON document of the file it stands in, from 0
-	why      string // why there is nothing to read, if so
+	why      string // why there is nothing to read, if there is not
 }
 
 // Open opens the transcript at path. The caller closes it. A file that is
@@ -211,8 +212,7 @@ func NewReader(src io.Reader, opts *Options) (*Reader, error) {
 // Shape returns the shape of the file.
 func (r *Reader) Shape() Shape { return r.shape }
 
-// Size returns the size of the file in bytes, or -1 where it is not known, as
-// for a pipe.
+// Size returns the size of the file in bytes, or -1 if unknown, as for a pipe.
 func (r *Reader) Size() int64 { return r.size }
 
 // Skipped returns what was skipped so far.
@@ -226,10 +226,10 @@ func (r *Reader) Close() error {
 	return r.closer.Close()
 }
 
-// Entries returns the entries that are left, in the order of the file. A
-// [*Fault] is followed by what comes after it, unless Options.Strict; any other
-// error is the last. Breaking out of the loop loses nothing that was not
-// yielded, unless it was of the same entry.
+// Entries returns the remaining entries, in the order of the file. A [*Fault]
+// does not end the sequence, unless Options.Strict is set; any other error
+// does. Breaking out of the loop loses nothing that was not yielded, except
+// from the same entry.
 func (r *Reader) Entries() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for {
@@ -258,8 +258,8 @@ func (r *Reader) Entries() iter.Seq2[Entry, error] {
 	}
 }
 
-// leaveKnown leaves out the items that the caller has. System text is no part of
-// a log, so that nobody has it.
+// leaveKnown leaves out the items that the caller has. System text is not part
+// of a log, so it is never known.
 func (r *Reader) leaveKnown(e *Entry) error {
 	if r.opts.Known == nil || e.System {
 		return nil

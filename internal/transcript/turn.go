@@ -11,17 +11,17 @@ import (
 )
 
 // Turn is one round of a loop: what came from outside since the model last
-// spoke, and what it answered.
+// spoke, and its answer.
 type Turn struct {
 	Line   int // where its first entry begins
 	Offset int64
 	Thread string
 	Time   time.Time         // of its first entry
-	Input  []projection.Item // messages and tool results; empty where the model spoke unasked
-	Output []projection.Item // messages, tool calls and thoughts; empty where nobody answered
-	Lines  map[string]int    // where the entry of an item begins, by the item's ID
-	System *System           // of the thread; nil for none
-	More   bool              // it is only a part, and goes on in the thread's next turn
+	Input  []projection.Item // messages and tool results; empty if the model spoke unprompted
+	Output []projection.Item // messages, tool calls and thoughts; empty if there was no answer
+	Lines  map[string]int    // where the entry of each item begins, by item ID
+	System *System           // of the thread; nil if there is none
+	More   bool              // whether it is only a part, continued in the thread's next turn
 
 	input, output int // bytes
 }
@@ -32,17 +32,17 @@ type System struct {
 	Items []projection.Item
 }
 
-// What would be more becomes several turns, so that a turn can be held, and
-// stored in one batch.
+// Anything larger becomes several turns, so that a turn fits in memory and in
+// one batch.
 const (
 	maxItems  = 256
 	maxInput  = 1 << 20  // bytes of a turn's input, unless one item has more
 	maxOutput = 1 << 20  // likewise of its output
 	maxTurn   = 3 << 20  // of both
-	maxOpen   = 16 << 20 // of all turns that are not over
+	maxOpen   = 16 << 20 // of all unfinished turns
 )
 
-// full reports whether an item of some bytes belongs to the next turn.
+// full reports whether an item of a given size belongs to the next turn.
 func (t *Turn) full(model bool, size int) bool {
 	switch n := len(t.Input) + len(t.Output); {
 	case n == 0:
@@ -67,21 +67,21 @@ func (t *Turn) add(e *Entry, it projection.Item, size int) {
 	}
 }
 
-// turns makes turns of entries.
+// turns makes turns from entries.
 type turns struct {
-	open    map[string]*Turn // by thread; at most one of them is answered
+	open    map[string]*Turn // by thread; at most one of them has an answer
 	held    int              // bytes of open turns
 	systems map[string]*System
 	known   map[digest]*System
 	yield   func(Turn, error) bool
 }
 
-// Turns returns the entries that are left as turns. A turn ends where the model
-// has spoken and something else comes from outside, or the file goes on with
-// another thread; an unanswered one waits for its thread to go on. A turn of
-// more than 256 items or about a megabyte comes in parts, and so do turns that
-// wait where they are more than 16 MB together: no more is held in memory.
-// Errors are those of [Reader.Entries], each as soon as it is met.
+// Turns returns the remaining entries as turns. A turn ends when the model has
+// spoken and something else comes from outside, or when the file continues with
+// another thread; one without an answer waits for its thread to continue. A
+// turn of more than 256 items or about a megabyte comes in parts, and so do
+// waiting turns that together exceed 16 MB: no more is held in memory. Errors
+// are those of [Reader.Entries], each as soon as it occurs.
 func (r *Reader) Turns() iter.Seq2[Turn, error] {
 	return func(yield func(Turn, error) bool) {
 		ts := turns{open: map[string]*Turn{}, systems: map[string]*System{}, known: map[digest]*System{}, yield: yield}
@@ -154,7 +154,7 @@ func (ts *turns) begin(e *Entry) {
 		s.Line, s.Items = before.Line, slices.Clip(before.Items)
 	}
 	for _, it := range e.Items {
-		it.ID = "" // it is in no log
+		it.ID = "" // it is not in a log
 		it.Time = time.Time{}
 		s.Items = append(s.Items, it)
 	}
