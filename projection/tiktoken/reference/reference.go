@@ -1,11 +1,11 @@
-// Package reference is github.com/pkoukk/tiktoken-go as a tokenizer, beside
-// which package tiktoken can be checked and measured. It has the same tokens,
-// and a program that wants those of the library itself may use it instead.
+// Package reference wraps github.com/pkoukk/tiktoken-go as a tokenizer, with
+// which package tiktoken is compared and measured. It has the same tokens; a
+// program that insists on those of the library itself may use it instead.
 //
-// It is slow: some megabytes a second, and for a long run of one letter, sign or
-// space the square of its length, 6 s for 100 KB. It links the library's
-// vocabularies, 7 MB, and takes some tenths of a second and 50 MB to open. It
-// is not for text that others may send.
+// It is slow: it counts a few megabytes per second, and takes quadratic time
+// for a long run of one letter, sign or space, 6 s for 100 KB. It links the
+// library's vocabularies, 7 MB, and takes some tenths of a second and 50 MB to
+// open. Do not use it for untrusted text.
 package reference
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/stratamem/strata/projection/tiktoken"
 )
 
-// patterns divide a text into pieces before pairs are merged; they are those of
-// OpenAI's tiktoken (tiktoken_ext/openai_public.py) and of the library.
+// patterns divide a text into pieces before pairs are merged; they are the same
+// in OpenAI's tiktoken (tiktoken_ext/openai_public.py) and in the library.
 var patterns = map[string]string{
 	tiktoken.CL100K: `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
 	tiktoken.O200K: `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?` +
@@ -28,7 +28,7 @@ var patterns = map[string]string{
 }
 
 // Tokenizer is a projection.Tokenizer for one encoding. It is safe for
-// concurrent use. Each has a vocabulary of its own.
+// concurrent use. Each has its own vocabulary.
 type Tokenizer struct {
 	name    string
 	library *bpe.Tiktoken
@@ -39,8 +39,8 @@ var _ projection.Tokenizer = (*Tokenizer)(nil)
 // New returns the library's tokenizer of tiktoken.CL100K or tiktoken.O200K. For
 // another name the error is a tiktoken.ErrUnknown.
 //
-// It does not use the library's own way, which leads through a package variable
-// and to a download.
+// It avoids the library's own constructor, which goes through a package
+// variable and a download.
 func New(encoding string) (*Tokenizer, error) {
 	pattern, ok := patterns[encoding]
 	if !ok {
@@ -50,7 +50,7 @@ func New(encoding string) (*Tokenizer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load encoding %q: %w", encoding, err)
 	}
-	// No special tokens: none is ever looked for.
+	// No special tokens: none is ever searched for.
 	core, err := bpe.NewCoreBPE(ranks, nil, pattern)
 	if err != nil {
 		return nil, fmt.Errorf("build encoding %q: %w", encoding, err)

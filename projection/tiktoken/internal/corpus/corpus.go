@@ -1,6 +1,6 @@
 // Package corpus has texts that a tokenizer may get wrong, for the tests of
-// package tiktoken and for those of package reference beside it, which is a
-// module of its own. It is for tests alone.
+// package tiktoken and of package reference, which is in a module of its own.
+// It is only for tests.
 package corpus
 
 import (
@@ -15,7 +15,7 @@ const Prose = `The deadline isn't Friday any more, it's the 14th: we'll cut over
 Größe: 12,5 € … 東京で会いましょう 👩‍💻 (тест) <|endoftext|> https://example.com/a?b=c#d
 `
 
-// fragments are what a splitter may get wrong, next to each other.
+// fragments are texts that a splitter may get wrong when they are adjacent.
 var fragments = strings.Split("a|b|z|A|Q|É|é|ß|ſ|İ|K|ǅ|ʰ|ª|日|本|の|한|ก|ا|א|\u0301|\u0903|\u20dd|\U000e0101|\U00020000|"+
 	"1|23|456|7890|½|٣|Ⅷ|𝟘|'|'s|'S|'T|'re|'VE|'ll|'Ll|'d|'m|'ſ|’s|"+
 	" |  |     |\t|\v|\u00a0|\u2003|\u3000|\u0085|\u2028|\u200b|\ufeff|\n|\r|\r\n|\n\n|\n \n|/|//|/\n|"+
@@ -23,7 +23,7 @@ var fragments = strings.Split("a|b|z|A|Q|É|é|ß|ſ|İ|K|ǅ|ʰ|ª|日|本|の|�
 	" the| is|ing|Hello| World|func|return|HTTPServer|camelCase|snake_case|https://", "|")
 
 // Random returns a text of up to thirty pieces: fragments, runs of one, runes,
-// bytes, and tokens of o200k_base, which token returns by their ids.
+// bytes, and tokens of o200k_base, which token returns by id.
 func Random(rng *rand.Rand, token func(id int) string) string {
 	var text []byte
 	for range 1 + rng.IntN(30) {

@@ -1,6 +1,6 @@
-// Command generate writes the vocabularies of package tiktoken, from the files
-// of OpenAI that github.com/pkoukk/tiktoken-go-loader carries, in the form that
-// is described in packed.go:
+// Command generate writes the vocabularies of package tiktoken, from the OpenAI
+// files in github.com/pkoukk/tiktoken-go-loader, in the format described in
+// packed.go:
 //
 //	go generate ./projection/tiktoken
 package main
@@ -84,9 +84,10 @@ func pack(ranks map[string]int) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// check refuses a vocabulary without what package tiktoken relies on: that ids
-// are dense, that no token is longer than 128 bytes, and that the bytes of every
-// token, merged by themselves, become that token by merges of ever higher rank.
+// check returns an error for a vocabulary that lacks what package tiktoken
+// relies on: that ids are dense, that no token is longer than 128 bytes, and
+// that the bytes of every token, merged by themselves, become that token by
+// merges of ever higher rank.
 func check(ranks map[string]int) error {
 	for token, id := range ranks {
 		switch {
