@@ -68,7 +68,8 @@ func (d *demoRun) playVictim(ctx context.Context) error {
 	})
 }
 
-// killVictim has a process play a sitting and kills it in the middle of a turn.
+// killVictim lets a process play a sitting and kills it in the middle of a
+// turn.
 func (d *demoRun) killVictim(ctx context.Context, sitting int, sum *totals) (*victimLog, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -100,7 +101,7 @@ func (d *demoRun) killVictim(ctx context.Context, sitting int, sum *totals) (*vi
 	log := &victimLog{process: cmd.Process.Pid}
 	err = d.watchVictim(ctx, out, log, sum)
 	killErr := cmd.Process.Kill()
-	waitErr := cmd.Wait() // says that it was killed, unless it ended by itself
+	waitErr := cmd.Wait() // reports that it was killed, unless it ended by itself
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
