@@ -203,3 +203,54 @@ func TestStateOfOlderVersion(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryLetterOfAName: no letter or digit of a name is overlooked, nor taken for a sign that
+// does not count.
+func TestEveryLetterOfAName(t *testing.T) {
+	for _, c := range "abcdefghijklmnopqrstuvwxyz0123456789" {
+		name := "q" + string(c) + "q"
+		v := newLineage(t).step([]projection.Contribution{says(name, strings.ToUpper("<"+name+">")+" <qq>")})
+		if got, want := v.Items()[0].Text(), "<"+name+">\n&lt;"+strings.ToUpper(name)+"> <qq>\n</"+name+">"; got != want {
+			t.Errorf("shown as %q, want %q", got, want)
+		}
+	}
+}
+
+// TestOpeningBracketAlone: a bracket at the end of a text may begin a tag, whatever it looks
+// like and however long the text is.
+func TestOpeningBracketAlone(t *testing.T) {
+	for n := range 20 {
+		text := strings.Repeat("x", n)
+		v := newLineage(t).step([]projection.Contribution{says("notes", text+"‹")})
+		if got, want := v.Items()[0].Text(), "<notes>\n"+text+"&lt;\n</notes>"; got != want {
+			t.Errorf("shown as %q, want %q", got, want)
+		}
+	}
+}
+
+// TestNamesOfTheView: the layers of this view count, not those of the last one, and a name
+// without a letter is the beginning of nothing.
+func TestNamesOfTheView(t *testing.T) {
+	l := newLineage(t)
+	const text = "<one> <two> <b>"
+	for _, c := range []struct {
+		layers []string
+		want   string
+	}{
+		{[]string{"one"}, "&lt;one> <two> <b>"},
+		{[]string{"two"}, "<one> &lt;two> <b>"},
+		{[]string{"one", "two"}, "&lt;one> &lt;two> <b>"},
+		{[]string{"-"}, text},
+	} {
+		var layers []projection.Contribution
+		for _, name := range c.layers {
+			layers = append(layers, says(name, text))
+		}
+		v := l.step(layers, user("u"))
+		for i, name := range c.layers {
+			if got, want := v.Items()[i].Text(), "<"+name+">\n"+c.want+"\n</"+name+">"; got != want {
+				t.Errorf("layers %v: shown as %q, want %q", c.layers, got, want)
+			}
+		}
+	}
+}

@@ -147,3 +147,42 @@ func TestCapLeavesRoom(t *testing.T) {
 		checkBooks(t, v, oddTokenizer(0), l.prefix)
 	}
 }
+
+// TestSameIsNotCountedAgain: what a layer gives again, in the same text, is neither made nor
+// counted again.
+func TestSameIsNotCountedAgain(t *testing.T) {
+	counted := 0
+	l := newLineage(t)
+	l.Tokenizer = counting{&counted}
+	layers := []projection.Contribution{says("a", "one"), says("b", "two")}
+	l.step(layers, user("u"))
+	counted = 0
+	layers[0].Texts = slices.Clone(layers[0].Texts)
+	if l.step(layers); counted != 0 {
+		t.Errorf("nothing is new, and %d texts were counted", counted)
+	}
+	layers[0] = says("a", "three")
+	if l.step(layers); counted == 0 {
+		t.Error("a new text was not counted")
+	}
+}
+
+// TestBreakpoints: a provider's cache is marked after the system text, the anchored layers,
+// what the last view had in common with this one, and what the next will.
+func TestBreakpoints(t *testing.T) {
+	l := newLineage(t)
+	l.System = []projection.Item{projection.Text(projection.System, "be kind")}
+	layers := []projection.Contribution{says("a", "notes")}
+	for i, want := range [][]int{{1, 2, 3}, {1, 2, 3, 5}, {1, 2, 5, 7}, {1, 2, 7}} {
+		var items []projection.Item
+		if i > 0 && i < 3 {
+			items = append(items, assistant("so"))
+		}
+		if i < 3 {
+			items = append(items, user("u"))
+		}
+		if v := l.step(layers, items...); !slices.Equal(v.Breakpoints, want) {
+			t.Errorf("view %d: breakpoints %v, want %v", i+1, v.Breakpoints, want)
+		}
+	}
+}

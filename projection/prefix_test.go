@@ -163,14 +163,15 @@ func TestHistoryBeforeTheFirstView(t *testing.T) {
 func TestShownItems(t *testing.T) {
 	call, result := projection.Call, projection.Result
 	for name, steps := range map[string][][]projection.Item{
-		"a call waits":           {{user("u")}, {call("1", "f", "{}")}, {result("1", "r")}, {user("v")}},
-		"two calls wait":         {{user("u"), call("1", "f", "{}"), call("2", "g", "{}")}, {result("1", "r")}, {result("2", "s")}},
-		"nobody's result":        {{user("u")}, {result("9", "r")}, {assistant("a")}},
-		"pinned first message":   {conversation("u" + strings.Repeat("a", 30)), conversation("aa"), conversation("uaa"), conversation(strings.Repeat("a", 30))},
-		"pinned message":         {conversation("au" + strings.Repeat("a", 30)), conversation("aa"), conversation("c"), conversation("r")},
-		"just the cap":           {conversation(strings.Repeat("a", 19)), conversation("a"), conversation("a"), conversation("aaaaa")},
-		"a large exchange":       {conversation("ua"), {call("1", "f", "{}"), result("1", strings.Repeat("r", 300))}, {assistant("so")}},
-		"more than can be shown": {conversation("ua"), {user(strings.Repeat("u", 101))}, {assistant("so"), user("v")}},
+		"a call waits":              {{user("u")}, {call("1", "f", "{}")}, {result("1", "r")}, {user("v")}},
+		"two calls wait":            {{user("u"), call("1", "f", "{}"), call("2", "g", "{}")}, {result("1", "r")}, {result("2", "s")}},
+		"nobody's result":           {{user("u")}, {result("9", "r")}, {assistant("a")}},
+		"pinned first message":      {conversation("u" + strings.Repeat("a", 30)), conversation("aa"), conversation("uaa"), conversation(strings.Repeat("a", 30))},
+		"pinned message":            {conversation("au" + strings.Repeat("a", 30)), conversation("aa"), conversation("c"), conversation("r")},
+		"just the cap":              {conversation(strings.Repeat("a", 19)), conversation("a"), conversation("a"), conversation("aaaaa")},
+		"a large exchange":          {conversation("ua"), {call("1", "f", "{}"), result("1", strings.Repeat("r", 300))}, {assistant("so")}},
+		"an exchange to be cut for": {conversation(strings.Repeat("a", 19)), {call("1", "f", "{}"), result("1", strings.Repeat("r", 30))}, conversation("aa")},
+		"more than can be shown":    {conversation("ua"), {user(strings.Repeat("u", 101))}, {assistant("so"), user("v")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLineage(t)
