@@ -35,10 +35,10 @@ type rule struct {
 // package does not require: in a workspace it builds, and for users it does not.
 var rules = []rule{
 	{pkg: "."},
-	{pkg: "internal/jsonvalue"},
+	{pkg: "internal/jsonvalue", packages: []string{"internal/appendjson"}},
 	{pkg: "storage", packages: []string{"internal/jsonvalue"}},
 	{pkg: "storage/engine", packages: []string{"storage", "internal/jsonvalue"}},
-	{pkg: "storage/backup", packages: []string{"storage", "internal/jsonvalue"}},
+	{pkg: "storage/backup", packages: []string{"storage", "internal/appendjson"}},
 	{pkg: "storage/mem", packages: engine, modules: []string{"github.com/tidwall/btree"}},
 	{pkg: "storage/bolt", packages: engine, modules: []string{"go.etcd.io/bbolt"}},
 	{pkg: "storage/badger", packages: engine, modules: []string{"github.com/dgraph-io/badger/v4"}},

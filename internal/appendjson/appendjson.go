@@ -13,21 +13,28 @@ import (
 	"unicode/utf8"
 )
 
-// String appends text as a JSON string, with replacement characters for invalid
-// UTF-8.
-func String(b []byte, text string) []byte {
+// String appends text as a JSON string with the fewest escapes: \" \\ \b \f \n \r
+// \t, and \u00xx for other control characters. Invalid UTF-8 becomes replacement
+// characters.
+func String[T string | []byte](b []byte, text T) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	from := 0
 	for i := plainPrefix(text); i < len(text); i += plainPrefix(text[i:]) {
 		c := text[i]
 		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(text[i:])
-			if r == utf8.RuneError && n == 1 {
-				b = append(append(b, text[from:i]...), "\ufffd"...)
-				from = i + 1
+			run := 1
+			for i+run < len(text) && text[i+run] >= utf8.RuneSelf {
+				run++
 			}
-			i += n
+			if !valid(text[i : i+run]) {
+				b = append(b, text[from:i]...)
+				for _, r := range string(text[i : i+run]) {
+					b = utf8.AppendRune(b, r) // U+FFFD for each byte that is of none
+				}
+				from = i + run
+			}
+			i += run
 			continue
 		}
 		b = append(b, text[from:i]...)
@@ -40,6 +47,10 @@ func String(b []byte, text string) []byte {
 			b = append(b, '\\', 't')
 		case '\r':
 			b = append(b, '\\', 'r')
+		case '\b':
+			b = append(b, '\\', 'b')
+		case '\f':
+			b = append(b, '\\', 'f')
 		default:
 			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		}
@@ -49,9 +60,16 @@ func String(b []byte, text string) []byte {
 	return append(append(b, text[from:]...), '"')
 }
 
+func valid[T string | []byte](text T) bool {
+	if text, ok := any(text).(string); ok {
+		return utf8.ValidString(text)
+	}
+	return utf8.Valid([]byte(text))
+}
+
 // plainPrefix returns how many bytes at the start of text need no escaping in a
 // JSON string. It examines eight at a time.
-func plainPrefix(text string) int {
+func plainPrefix[T string | []byte](text T) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	i := 0
 	for ; i+8 <= len(text); i += 8 {

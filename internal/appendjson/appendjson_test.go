@@ -62,3 +62,17 @@ func TestEmptyIsLeftOut(t *testing.T) {
 		t.Errorf("%s, want %s", b, want)
 	}
 }
+
+// BenchmarkString pays for looking at eight bytes, and at a run of letters beyond
+// ASCII, at once.
+func BenchmarkString(b *testing.B) {
+	for name, text := range map[string]string{"ascii": strings.Repeat("lorem \"ipsum\" dolor\n", 50), "japanese": strings.Repeat("日本語の文章です。", 100)} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			var buf []byte
+			for b.Loop() {
+				buf = appendjson.String(buf[:0], text)
+			}
+		})
+	}
+}

@@ -3,6 +3,8 @@ package jsonvalue
 import (
 	"bytes"
 	"slices"
+
+	"github.com/stratamem/strata/internal/appendjson"
 )
 
 // Canonical returns the form of a value that storage.Canonical describes. data
@@ -55,45 +57,13 @@ func (n *node) canonical(out []byte) []byte {
 				out = append(out, ',')
 			}
 			if n.open == '{' {
-				out = append(AppendString(out, n.inner[i].name), ':')
+				out = append(appendjson.String(out, n.inner[i].name), ':')
 			}
 			out = n.inner[i].canonical(out)
 		}
 		return append(out, n.open+2) // the closing bracket, two further in ASCII
 	case n.literal[0] == '"':
-		return AppendString(out, decode(n.literal))
+		return appendjson.String(out, decode(n.literal))
 	}
 	return append(out, n.literal...)
-}
-
-// AppendString appends text as a string literal with the fewest escapes. text is
-// valid UTF-8.
-func AppendString(out, text []byte) []byte {
-	out = append(out, '"')
-	from := 0 // everything before it is written
-	for i, c := range text {
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
-		}
-		out = append(out, text[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			out = append(out, '\\', c)
-		case '\b':
-			out = append(out, '\\', 'b')
-		case '\f':
-			out = append(out, '\\', 'f')
-		case '\n':
-			out = append(out, '\\', 'n')
-		case '\r':
-			out = append(out, '\\', 'r')
-		case '\t':
-			out = append(out, '\\', 't')
-		default:
-			out = append(out, '\\', 'u', '0', '0', "0123456789abcdef"[c>>4], "0123456789abcdef"[c&15])
-		}
-	}
-	out = append(out, text[from:]...)
-	return append(out, '"')
 }

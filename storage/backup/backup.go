@@ -22,7 +22,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/stratamem/strata/internal/jsonvalue"
+	"github.com/stratamem/strata/internal/appendjson"
 	"github.com/stratamem/strata/storage"
 )
 
@@ -125,7 +125,7 @@ func write(ctx context.Context, a storage.Adapter, w io.Writer) (Tally, error) {
 
 func appendLine(line []byte, key string, value []byte) []byte {
 	line = append(line, `{"key":`...)
-	line = jsonvalue.AppendString(line, []byte(key))
+	line = appendjson.String(line, key)
 	if storage.IsDocument(key) {
 		line = append(line, `,"document":`...)
 		line = append(line, value...)
