@@ -15,11 +15,8 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// The directories of a project, unless it names others.
-const (
-	DefaultVault = ".soma/vault"
-	DefaultInbox = ".soma/inbox" // what the harvester reads
-)
+// DefaultVault is the directory of a project's knowledge, unless another is named.
+const DefaultVault = ".soma/vault"
 
 // CountEntities counts the entities of a Markdown vault by its files, without
 // opening it. A directory that is not there has none.
