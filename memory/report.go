@@ -70,8 +70,9 @@ func (t *TurnReport) clone() TurnReport {
 	return c
 }
 
-// reports holds the report of the current turn, or of the last one. It may be
-// read and extended at any time: each method locks it.
+// reports has the report of the turn at work, or of the last one. It may be read and
+// added to at any time: each function locks it. The reports of hook calls stand in an
+// array that the next turn uses again: whoever is given some gets copies.
 type reports struct {
 	mu   sync.Mutex
 	turn TurnReport
@@ -90,14 +91,15 @@ func (r *reports) open(execution string, step int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.turn.Step != step {
-		r.turn = TurnReport{Execution: execution, Step: step, Hooks: r.lost}
+		clear(r.turn.Hooks)
+		r.turn = TurnReport{Execution: execution, Step: step, Hooks: append(r.turn.Hooks[:0], r.lost...)}
 		r.lost = nil
 	}
 }
 
-// called adds n reports of hook calls and returns them; nobody changes them
-// later. most is about how many a turn has.
-func (r *reports) called(n, most int, report func(i int) HookReport) []HookReport {
+// called adds n reports of hook calls, and returns them if they are wanted. A turn has
+// most of them or so.
+func (r *reports) called(n, most int, wanted bool, report func(i int) HookReport) []HookReport {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.turn.Hooks == nil {
@@ -107,7 +109,10 @@ func (r *reports) called(n, most int, report func(i int) HookReport) []HookRepor
 	for i := range n {
 		r.turn.Hooks = append(r.turn.Hooks, report(i))
 	}
-	return r.turn.Hooks[from:len(r.turn.Hooks):len(r.turn.Hooks)]
+	if !wanted {
+		return nil
+	}
+	return slices.Clone(r.turn.Hooks[from:])
 }
 
 // add adds the report of a hook that was not called.

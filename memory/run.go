@@ -218,14 +218,11 @@ func (r *Run) reportCalls(hc *hookCalls, view *projection.View) {
 	if len(hc.calls) == 0 {
 		return
 	}
-	reports := r.reports.called(len(hc.calls), 2*len(r.cells), func(i int) HookReport {
+	measured := r.m.tracing.hookTime.Enabled(hc.ctx)
+	reports := r.reports.called(len(hc.calls), 2*len(r.cells), hc.trace || measured, func(i int) HookReport {
 		c := &hc.calls[i]
 		return hc.report(c, useOf(view, c.cell.layer.spec.ID))
 	})
-	measured := r.m.tracing.hookTime.Enabled(hc.ctx)
-	if !hc.trace && !measured {
-		reports = nil
-	}
 	for i := range reports {
 		rep, c := &reports[i], &hc.calls[i]
 		if c.span != nil {
