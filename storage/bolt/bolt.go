@@ -89,7 +89,8 @@ type Store struct {
 	fields atomic.Pointer[[]string] // declared; the slice is replaced, never changed
 	closed atomic.Bool
 
-	commits, resident int // see trim; used only by the writer
+	writer            writer // used by the group alone
+	commits, resident int    // see trim; used only by the writer
 
 	snapshot bool   // whether this is a snapshot of the store at path
 	discard  string // a file to remove on Close

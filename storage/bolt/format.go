@@ -143,6 +143,6 @@ func readCounts(tx *bbolt.Tx) (counts, error) {
 }
 
 func writeCounts(tx *bbolt.Tx, n counts) error {
-	b := binary.BigEndian.AppendUint64(nil, n.documents)
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, 16), n.documents)
 	return tx.Bucket(bucketStrata).Put(keyCounts, binary.BigEndian.AppendUint64(b, n.records))
 }

@@ -76,18 +76,20 @@ func (w *writer) seal(key string, seq uint64, value []byte) ([]byte, error) {
 		most = mostDocument
 	}
 	if len(value) <= most {
-		return engine.Seal(key, seq, value), nil
+		return w.frame(key, seq, value), nil
 	}
-	if w.pieces == nil {
-		if err := w.upgrade(); err != nil {
+	pieces := w.pieces()
+	if pieces == nil {
+		var err error
+		if pieces, err = w.upgrade(); err != nil {
 			return nil, err
 		}
 	}
-	first, count := w.pieces.Sequence()+1, 0
+	first, count := pieces.Sequence()+1, 0
 	for piece := range slices.Chunk(value, pieceBytes) {
-		n, err := w.pieces.NextSequence()
+		n, err := pieces.NextSequence()
 		if err == nil {
-			err = w.pieces.Put(number(n), piece)
+			err = pieces.Put(number(n), piece)
 		}
 		if err != nil {
 			return nil, err
@@ -98,7 +100,14 @@ func (w *writer) seal(key string, seq uint64, value []byte) ([]byte, error) {
 	b = binary.BigEndian.AppendUint32(b, uint32(count))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(value)))
 	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(value, castagnoli))
-	return engine.Seal(key, seq|inPieces, b), nil
+	return w.frame(key, seq|inPieces, b), nil
+}
+
+// frame makes a frame, which holds until the transaction is over.
+func (w *writer) frame(key string, seq uint64, value []byte) []byte {
+	from := len(w.frames)
+	w.frames = engine.AppendSealed(w.frames, key, seq, value)
+	return w.frames[from:len(w.frames):len(w.frames)]
 }
 
 // unseal returns the sequence number and the value of an item. It is false if
@@ -168,22 +177,24 @@ func strays(tx *bbolt.Tx) [][]byte {
 // drop removes the pieces of a frame, if it has any. A damaged frame does not
 // tell which these are, so then all pieces without a value are removed.
 func (w *writer) drop(key string, frame []byte) error {
-	if w.pieces == nil || frame == nil {
+	_, _, sound := engine.Unseal(key, frame)
+	if frame == nil || sound && !hasPieces(frame) {
+		return nil
+	}
+	pieces := w.pieces()
+	if pieces == nil {
 		return nil
 	}
 	var gone [][]byte
-	r, ok := refer(key, frame)
-	_, _, sound := engine.Unseal(key, frame)
-	switch {
-	case hasPieces(frame) && ok:
+	if r, ok := refer(key, frame); ok && hasPieces(frame) {
 		for n := range uint64(r.count) {
 			gone = append(gone, number(r.first+n))
 		}
-	case hasPieces(frame) || !sound:
+	} else {
 		gone = strays(w.tx)
 	}
 	for _, k := range gone {
-		if err := w.pieces.Delete(k); err != nil {
+		if err := pieces.Delete(k); err != nil {
 			return err
 		}
 	}

@@ -29,13 +29,11 @@ var errNothing = errors.New("nothing to commit")
 // precondition fails is left out; a file error affects every batch.
 func (s *Store) commit(batches [][]storage.Op) []error {
 	errs := make([]error, len(batches))
-	var events []storage.Event
+	w := &s.writer
 	err := s.update("write", func(tx *bbolt.Tx) error {
-		w, err := newWriter(tx, *s.fields.Load())
-		if err != nil {
+		if err := w.begin(tx, *s.fields.Load(), s.hub.Watched()); err != nil {
 			return err
 		}
-		w.watched = s.hub.Watched()
 		any := false
 		for i, ops := range batches {
 			if errs[i] = w.test(ops); errs[i] != nil {
@@ -49,9 +47,9 @@ func (s *Store) commit(batches [][]storage.Op) []error {
 		if !any {
 			return errNothing
 		}
-		events = w.events
 		return w.finish()
 	})
+	events := w.end()
 	switch {
 	case errors.Is(err, errNothing):
 	case err != nil:
@@ -66,25 +64,43 @@ func (s *Store) commit(batches [][]storage.Op) []error {
 	return errs
 }
 
-// writer makes changes in a transaction.
+// writer makes changes in a transaction. Its buffers are used again for the next one:
+// when a transaction is over, bbolt has its values in pages.
 type writer struct {
 	tx          *bbolt.Tx
-	data, index *bbolt.Bucket
-	pieces      *bbolt.Bucket // nil in a file of version 1
+	data        *bbolt.Bucket
+	cursor      *bbolt.Cursor // of data
 	fields      []string
 	before, now counts
 	watched     bool
 	events      []storage.Event
+
+	key    []byte // that is looked for
+	frames []byte // of the values set
 }
 
-func newWriter(tx *bbolt.Tx, fields []string) (*writer, error) {
-	n, err := readCounts(tx)
-	w := &writer{
-		tx: tx, data: tx.Bucket(bucketData), index: tx.Bucket(bucketIndex), pieces: tx.Bucket(bucketPieces),
-		fields: fields, before: n, now: n,
+// mostFrames bounds the buffer of frames that is kept.
+const mostFrames = 1 << 20
+
+// begin begins with a transaction. Buckets beside data are opened when they are
+// needed, which most turns do not.
+func (w *writer) begin(tx *bbolt.Tx, fields []string, watched bool) (err error) {
+	w.tx, w.data, w.fields, w.watched = tx, tx.Bucket(bucketData), fields, watched
+	w.data.FillPercent = fillData
+	w.cursor = w.data.Cursor()
+	w.before, err = readCounts(tx)
+	w.now = w.before
+	return err
+}
+
+// end is after the transaction. It returns what it changed, if that is watched.
+func (w *writer) end() []storage.Event {
+	events := w.events
+	if cap(w.frames) > mostFrames {
+		w.frames = nil
 	}
-	w.fill()
-	return w, err
+	*w = writer{key: w.key, frames: w.frames[:0]}
+	return events
 }
 
 // How full a page stays that is split. Pieces are numbered in order, so nothing
@@ -95,28 +111,39 @@ const (
 	fillPieces = 1
 )
 
-func (w *writer) fill() {
-	w.data.FillPercent = fillData
-	if w.pieces != nil {
-		w.pieces.FillPercent = fillPieces
+// pieces returns the bucket of pieces; nil in a file of version 1.
+func (w *writer) pieces() *bbolt.Bucket {
+	b := w.tx.Bucket(bucketPieces)
+	if b != nil {
+		b.FillPercent = fillPieces
 	}
+	return b
+}
+
+// get returns the frame of a key, nil if there is none. A cursor goes the way from the
+// root again without making room for it, as [bbolt.Bucket.Get] does each time.
+func (w *writer) get(key string) []byte {
+	w.key = append(w.key[:0], key...)
+	if k, frame := w.cursor.Seek(w.key); bytes.Equal(k, w.key) {
+		return frame
+	}
+	return nil
 }
 
 // upgrade gives a file of version 1 the bucket for pieces. Existing values stay
 // unchanged until they are set again.
-func (w *writer) upgrade() (err error) {
-	if w.pieces, err = w.tx.CreateBucket(bucketPieces); err != nil {
-		return err
+func (w *writer) upgrade() (pieces *bbolt.Bucket, err error) {
+	if _, err := w.tx.CreateBucket(bucketPieces); err != nil {
+		return nil, err
 	}
-	w.fill()
-	return writeFormat(w.tx)
+	return w.pieces(), writeFormat(w.tx)
 }
 
 // test reports whether the preconditions hold.
 func (w *writer) test(ops []storage.Op) error {
 	for i := range ops {
 		op := &ops[i]
-		if op.Check && !engine.IsVersion(op.If, seqOf(w.data.Get([]byte(op.Key)))) {
+		if op.Check && !engine.IsVersion(op.If, seqOf(w.get(op.Key))) {
 			return &storage.ConflictError{Key: op.Key}
 		}
 	}
@@ -126,7 +153,7 @@ func (w *writer) test(ops []storage.Op) error {
 func (w *writer) make(ops []storage.Op) error {
 	for i := range ops {
 		op := &ops[i]
-		old := w.data.Get([]byte(op.Key))
+		old := w.get(op.Key)
 		var seq uint64
 		var err error
 		switch {
@@ -177,7 +204,8 @@ func (w *writer) put(op *storage.Op, old []byte) (seq uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return seq, w.data.Put([]byte(op.Key), frame)
+	w.key = append(w.key[:0], op.Key...)
+	return seq, w.data.Put(w.key, frame)
 }
 
 // equal reports whether a key already has the value.
@@ -216,13 +244,14 @@ func (w *writer) reindex(key string, oldFrame, document []byte) error {
 		}
 	}
 	removed, added := engine.Diff(before, engine.Entries(key, document, w.fields))
+	index := w.tx.Bucket(bucketIndex)
 	for _, entry := range removed {
-		if err := w.index.Delete([]byte(entry)); err != nil {
+		if err := index.Delete([]byte(entry)); err != nil {
 			return err
 		}
 	}
 	for _, entry := range added {
-		if err := w.index.Put([]byte(entry), []byte{}); err != nil {
+		if err := index.Put([]byte(entry), []byte{}); err != nil {
 			return err
 		}
 	}
@@ -233,7 +262,7 @@ func (w *writer) reindex(key string, oldFrame, document []byte) error {
 // is damaged.
 func (w *writer) entriesOf(key string) []string {
 	var entries []string
-	c := w.index.Cursor()
+	c := w.tx.Bucket(bucketIndex).Cursor()
 	for entry, _ := c.First(); entry != nil; entry, _ = c.Next() {
 		if !bytes.HasSuffix(entry, []byte(key)) {
 			continue

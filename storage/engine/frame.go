@@ -20,11 +20,17 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Seal frames a value. The frame shares nothing with value.
 func Seal(key string, seq uint64, value []byte) []byte {
-	frame := make([]byte, frameHead+len(value))
-	binary.BigEndian.PutUint64(frame, seq)
-	copy(frame[frameHead:], value)
+	return AppendSealed(make([]byte, 0, frameHead+len(value)), key, seq, value)
+}
+
+// AppendSealed appends the frame of a value.
+func AppendSealed(out []byte, key string, seq uint64, value []byte) []byte {
+	from := len(out)
+	out = binary.BigEndian.AppendUint64(out, seq)
+	out = append(append(out, 0, 0, 0, 0), value...)
+	frame := out[from:]
 	binary.BigEndian.PutUint32(frame[8:], checksum(key, frame))
-	return frame
+	return out
 }
 
 // Unseal returns the sequence number and the value, which is part of frame. It
