@@ -21,8 +21,10 @@ type batch struct {
 	drafts []*draft
 	ops    []storage.Op
 	size   int
-	turned *turned // nil without turn
-	mark   []byte  // the record of the run; nil if applying the batch twice is the same as once
+	turned *turned  // nil without turn
+	mark   []byte   // the record of the run; nil if making the batch twice is the same as once
+	room   turned   // where turned is
+	over   []*draft // of the batch before: the next ones are made of them
 
 	conflict bool // whether the last try met one
 	fate     fate
@@ -32,54 +34,71 @@ type batch struct {
 // turned is the turn that a batch writes.
 type turned struct {
 	number int
-	first  int  // first turn that is kept
-	head   kept // of the lineage
+	first  int      // turn kept from then on
+	head   lastSeen // of the lineage
 }
 
+// newBatch returns a batch, made of what the run's last one left. One whose answer
+// was lost leaves nothing: the store may still be at work on it.
 func newBatch(m *Memory, run, parent *Run) *batch {
-	b := &batch{
-		m: m, both: [2]*Run{run, parent}, turn: run.turn != nil, ends: run.account.now().outcome != "", ops: run.writer.ops[:0],
+	b := run.writer.batch
+	if run.writer.batch = nil; b == nil {
+		b = new(batch)
 	}
-	run.writer.ops, b.runs = nil, b.both[:1]
-	if parent != nil {
+	b.m, b.both, b.turn, b.ends = m, [2]*Run{run, parent}, run.turn != nil, run.account.now().outcome != ""
+	if b.runs = b.both[:1]; parent != nil {
 		b.runs = b.both[:]
 	}
-	b.drafts = newDrafts(b.runs)
+	b.gather()
 	return b
 }
 
-// newDrafts gathers the pending changes by state key. Where a child and its
-// parent share a key, the child's changes come first. A parent's changes are
-// only those made by returns: what its current turn changed is written with
-// that turn.
-func newDrafts(runs []*Run) []*draft {
-	drafts := make([]*draft, 0, len(runs[0].cells))
-	add := func(parts []part) {
-		if d := newDraft(parts); d != nil {
-			drafts = append(drafts, d)
-		}
+// clear forgets what a batch that was written is about.
+func (b *batch) clear() {
+	for _, d := range b.drafts {
+		*d = draft{}
 	}
-	run := runs[0]
+	clear(b.ops)
+	*b = batch{over: append(b.over, b.drafts...), drafts: b.drafts[:0], ops: b.ops[:0]}
+}
+
+// gather makes drafts of the pending changes, by state key. Where a child and its
+// parent share one, the child's changes come first. Of a parent they are those of
+// returns alone: what its turn at work has changed comes with the turn.
+func (b *batch) gather() {
+	run := b.runs[0]
 	for i, c := range run.cells {
 		leaves := run.leaves(c)
-		if len(runs) == 1 {
+		if len(b.runs) == 1 {
 			if !leaves && c.changed() {
-				add([]part{{run: run, cell: c}})
+				b.draft(part{run: run, cell: c})
 			}
 			continue
 		}
-		parent := runs[1]
+		parent := b.runs[1]
 		switch above := parent.cells[i]; {
 		case leaves:
-			add([]part{{run: parent, cell: above, parent: true}})
+			b.draft(part{run: parent, cell: above, parent: true})
 		case above.prefix == c.prefix:
-			add([]part{{run: run, cell: c}, {run: parent, cell: above, parent: true}})
+			b.draft(part{run: run, cell: c}, part{run: parent, cell: above, parent: true})
 		default:
-			add([]part{{run: run, cell: c}})
-			add([]part{{run: parent, cell: above, parent: true}})
+			b.draft(part{run: run, cell: c})
+			b.draft(part{run: parent, cell: above, parent: true})
 		}
 	}
-	return drafts
+}
+
+// draft adds a draft of the pending changes of cells, if there are any.
+func (b *batch) draft(parts ...part) {
+	var d *draft
+	if n := len(b.over); n > 0 {
+		d, b.over = b.over[n-1], b.over[:n-1]
+	} else {
+		d = new(draft)
+	}
+	if d.hold(parts) {
+		b.drafts = append(b.drafts, d)
+	}
 }
 
 // keys returns the keys that the batch changes and that others may change too,
@@ -214,7 +233,8 @@ func (b *batch) addHead(ctx context.Context) error {
 			return err
 		}
 	}
-	w := &turned{number: n, first: first}
+	w := &b.room
+	*w = turned{number: n, first: first}
 	h := stored.Head{Turn: n, First: first, Execution: r.id, Whole: !r.lineage.gap}
 	w.head.raw = h.Append(make([]byte, 0, 160))
 	b.turned = w
@@ -337,7 +357,7 @@ func (r *Run) advance() {
 	r.log.committed(w.number)
 	r.lineage.committed(w)
 	r.texts.stored(w.number)
-	r.turn, r.itemBytes = nil, r.turn.encoded[:0]
+	r.turn, r.room = nil, turn{encoded: r.room.encoded[:0]}
 	if r.log.trim(r.m.opts.KeepTurns) {
 		x := r.record()
 		r.account.reach(r.log.older(x.Log()))

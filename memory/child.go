@@ -92,7 +92,7 @@ func (r *Run) conceive(opts *SpawnOptions) (*Run, error) {
 		child.lineage.root = r.lineage.last + btoi(r.turn != nil)
 	}
 	child.lineage.follow(r.m, stored.ChildLineage(who.Thread, child.lineage.root, child.id))
-	child.lineage.head = kept{current: true, moved: child.lineage.moved.Load()}
+	child.lineage.head = lastSeen{current: true, moved: child.lineage.moved.Load()}
 	if !opts.Log || r.log.Len() == 0 {
 		return child, nil
 	}

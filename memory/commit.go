@@ -90,9 +90,9 @@ func (r *Run) learn(ctx context.Context, traced bool) error {
 	if t.learned {
 		return nil
 	}
-	log, added := r.log.held(), r.log.Items(r.log.start+t.given, r.log.Len())
+	log, added, resp := r.log.held(), r.log.Items(r.log.start+t.given, r.log.Len()), t.response
 	hc := r.prepare(ctx, traced, hookStore, r.m.slots, func(c *call) (err error) {
-		c.change, err = c.cell.layer.code.store(c.ctx, c.input, c.x, c.records, c.state, added, log, t.response)
+		c.change, err = c.cell.layer.code.store(c.ctx, c.input, c.x, c.records, c.state, added, log, resp)
 		return err
 	})
 	hc.run()

@@ -51,12 +51,11 @@ func (c *cell) changed() bool {
 	return c.seed || len(c.pending) > 0
 }
 
-// newDraft returns the effect of the pending changes of the parts' cells, or
-// nil if there are none.
-func newDraft(parts []part) *draft {
-	d := &draft{rebased: len(parts) > 1}
+// hold makes d the draft of what the pending changes of the parts' cells come to, and
+// reports whether there are any.
+func (d *draft) hold(parts []part) (some bool) {
+	*d = draft{rebased: len(parts) > 1}
 	d.parts = append(d.own[:0], parts...)
-	some := false
 	for i := range d.parts {
 		p := &d.parts[i]
 		if p.parent {
@@ -71,10 +70,7 @@ func newDraft(parts []part) *draft {
 		d.rebased = d.rebased || p.detached
 		p.mu.Unlock()
 	}
-	if !some {
-		return nil
-	}
-	return d
+	return some
 }
 
 // prepare returns the ops of one try. fault is an error of the layer's data or

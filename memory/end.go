@@ -103,7 +103,7 @@ func (r *Run) leave() {
 // then OnComplete. Each runs once, even if ctx ended in between.
 func (r *Run) complete(ctx context.Context, traced bool, outcome Outcome) error {
 	if r.turn != nil && r.idle() {
-		r.turn = nil
+		r.turn, r.room = nil, turn{}
 	}
 	if t := r.turn; t != nil {
 		if t.response == nil {

@@ -19,8 +19,8 @@ type lineage struct {
 	last              int            // last known turn
 	first             int            // first turn that is kept
 	own               int            // turns that the execution committed
-	gap               bool           // whether others committed turns since it began
-	head              kept           // as last read or written
+	gap               bool           // others committed since it began
+	head              lastSeen
 }
 
 // follow sets the sequence to which turns are added.
@@ -35,7 +35,7 @@ func (l *lineage) next() int { return l.last + 1 }
 // load reads the lineage's position for an execution that begins or, if it has
 // committed already, resumes. The result is nil if there is no turn yet.
 func (l *lineage) load(ctx context.Context, resumed bool) (*stored.Head, error) {
-	head, err := l.m.loadKept(ctx, l.headKey, l.moved)
+	head, err := l.m.look(ctx, l.headKey, l.moved)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (l *lineage) refresh(ctx context.Context, again bool) error {
 	if !again && !l.head.stale(l.moved) {
 		return nil
 	}
-	head, err := l.m.loadKept(ctx, l.headKey, l.moved)
+	head, err := l.m.look(ctx, l.headKey, l.moved)
 	if err != nil {
 		return err
 	}

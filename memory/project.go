@@ -69,7 +69,7 @@ func (r *Run) openTurn() *turn {
 	if r.turn != nil {
 		return r.turn
 	}
-	r.turn = &turn{encoded: r.itemBytes[:0]}
+	r.turn = &r.room
 	r.reports.open(r.id, r.account.now().step+1)
 	return r.turn
 }

@@ -35,20 +35,20 @@ type Run struct {
 	work   token // held during an operation
 	writer writer
 
-	// The following belongs to the current operation.
-	lineage   lineage
-	log       heldLog
-	texts     *texts
-	number    func(it *projection.Item, size int) int // of a text, as they are marked
-	ending    ending
-	contribs  []projection.Contribution // of the active layers that recall, in slot order
-	turn      *turn                     // nil between turns
-	taken     []projection.Item         // a buffer
-	spare     []call                    // of a finished hook; their memory is reused for the next calls
-	clock     *time.Timer               // of those calls, likewise
-	done      chan struct{}
-	untraced  trace.TracerProvider // the one that made no span for the run; nil: none
-	itemBytes []byte               // a buffer, used again
+	// What follows belongs to the operation at work.
+	lineage  lineage
+	log      heldLog
+	texts    *texts
+	number   func(it *projection.Item, size int) int // of a text, as they are marked
+	ending   ending
+	contribs []projection.Contribution // of the active layers that recall, in slot order
+	turn     *turn                     // nil between turns
+	room     turn                      // where each of them is
+	taken    []projection.Item         // a buffer
+	spare    []call                    // of a hook, which are over: the next ones are made of them
+	clock    *time.Timer               // of those calls, as is done
+	done     chan struct{}
+	untraced trace.TracerProvider // that made no span for the run; nil: none
 }
 
 // turn is the current turn as far as it has got.

@@ -14,28 +14,31 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// kept is a state's envelope, or a lineage's head, as it was last read or
-// written.
-type kept struct {
-	stored.Envelope
+// lastSeen is what stood under a key when it was last read or written.
+type lastSeen struct {
 	raw     []byte // nil: absent
 	version storage.Version
 	current bool   // whether version is known to be that of raw when it was read or written
 	moved   uint64 // what moves said about the key then
 }
 
-// stale reports whether the key must be read before it is written: its version
-// is unknown, or another run of the Memory may have changed it.
-func (k *kept) stale(moved *atomic.Uint64) bool { return !k.current || k.moved != moved.Load() }
+// stale reports whether the key must be read before it is written: its version is
+// not known, or another run of the Memory may have changed it since.
+func (s *lastSeen) stale(moved *atomic.Uint64) bool { return !s.current || s.moved != moved.Load() }
 
-// loadKept reads the value of a key with its version; both are empty if it is
-// absent.
-func (m *Memory) loadKept(ctx context.Context, key string, moved *atomic.Uint64) (k kept, err error) {
-	k.current, k.moved = true, moved.Load()
-	if k.raw, k.version, err = m.store.Get(ctx, key); errors.Is(err, storage.ErrNotFound) {
-		k.raw, k.version, err = nil, "", nil
+// look reads what stands under a key, with its version; nothing if it is absent.
+func (m *Memory) look(ctx context.Context, key string, moved *atomic.Uint64) (s lastSeen, err error) {
+	s.current, s.moved = true, moved.Load()
+	if s.raw, s.version, err = m.store.Get(ctx, key); errors.Is(err, storage.ErrNotFound) {
+		s.raw, s.version, err = nil, "", nil
 	}
-	return k, err
+	return s, err
+}
+
+// kept is a state's envelope as it was last read or written.
+type kept struct {
+	lastSeen
+	stored.Envelope
 }
 
 // loadState reads the envelope of the layer's scope. was is the expected one.
@@ -43,7 +46,7 @@ func (c *cell) loadState(ctx context.Context, was *kept) (kept, error) {
 	key := c.stateKey
 	var k kept
 	e, err := stored.ReadEnvelope(ctx, c.m.store, key, func() (raw []byte, err error) {
-		k, err = c.m.loadKept(ctx, key, c.moved)
+		k.lastSeen, err = c.m.look(ctx, key, c.moved)
 		if was.raw != nil && bytes.Equal(k.raw, was.raw) {
 			k.Envelope = was.Envelope
 			return nil, err

@@ -23,6 +23,7 @@ type texts struct {
 	before  []*text                    // when a turn was last stored
 	fresh   []*text                    // found since then
 	buffer  []byte                     // of their encodings
+	spare   []*text                    // forgotten: the next ones are made of them
 }
 
 // text is one item with where it is stored.
@@ -78,7 +79,7 @@ func (t *texts) find(it *projection.Item, size int) *text {
 	if size < 0 {
 		size = projection.Size(t.tok, it)
 	}
-	x = &text{item: *it, tokens: size, next: t.byText[key]}
+	x = t.make(it, size, t.byText[key])
 	from := len(t.buffer)
 	t.buffer = it.AppendJSON(t.buffer)
 	x.encoded = t.buffer[from:len(t.buffer):len(t.buffer)]
@@ -89,9 +90,20 @@ func (t *texts) find(it *projection.Item, size int) *text {
 	return x
 }
 
-// turn returns the turn to whose record turn n refers for a text: n itself if
-// the text is new, or stored so long ago that its record will be deleted before
-// turn n.
+// make returns a text, where there is one of one that was forgotten.
+func (t *texts) make(it *projection.Item, size int, next *text) *text {
+	var x *text
+	if n := len(t.spare); n > 0 {
+		x, t.spare = t.spare[n-1], t.spare[:n-1]
+	} else {
+		x = new(text)
+	}
+	x.item, x.tokens, x.next = *it, size, next
+	return x
+}
+
+// turn returns whose record turn n refers to for a text: its own, if the text is
+// new or was stored so long ago that the record will go before turn n does.
 func (t *texts) turn(x *text, n int) int {
 	if x.turn == 0 || t.keep > 0 && x.turn <= n-max(t.keep/2, 1) {
 		return n
@@ -155,20 +167,22 @@ func (t *texts) forget(x *text) {
 		delete(t.byItem, it)
 	}
 	key := x.item.Text()
-	first := t.byText[key]
-	if first == x {
-		if first = x.next; first == nil {
-			delete(t.byText, key)
-		} else {
-			t.byText[key] = first
+	switch before := t.byText[key]; {
+	case before == x && x.next == nil:
+		delete(t.byText, key)
+	case before == x:
+		t.byText[key] = x.next
+	default:
+		for before != nil && before.next != x {
+			before = before.next
 		}
-		return
-	}
-	for ; first != nil; first = first.next {
-		if first.next == x {
-			first.next = x.next
+		if before == nil {
+			return
 		}
+		before.next = x.next
 	}
+	*x = text{}
+	t.spare = append(t.spare, x)
 }
 
 // know adds an item that is stored in the record of a turn.

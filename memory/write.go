@@ -28,9 +28,9 @@ type writer struct {
 	doubt    *batch  // may have been applied by the store
 	landed   *turned // written, but not in the log yet
 
-	// Reused buffers.
+	// Buffers, used again.
+	batch                                                   *batch   // the one before
 	keys                                                    []string // of a batch
-	ops                                                     []storage.Op
 	turnBytes, epochBytes, stateBytes, runBytes, layerBytes []byte
 	turnFrame, epochFrame                                   []byte // as stored
 }
@@ -68,8 +68,10 @@ func (m *Memory) write(ctx context.Context, run, parent *Run) error {
 	}
 	run.advance()
 	b.purge(ctx)
-	clear(b.ops)
-	run.writer.ops = b.ops[:0]
+	if b.deciding == nil {
+		b.clear()
+		run.writer.batch = b
+	}
 	return nil
 }
 
@@ -127,15 +129,15 @@ func (b *batch) write(ctx context.Context) error {
 // that it made are known.
 func (b *batch) landed(known bool) {
 	b.fate = fateApplied
-	note := func(k *kept, moved *atomic.Uint64) {
+	note := func(s *lastSeen, moved *atomic.Uint64) {
 		if !known {
-			k.version = ""
+			s.version = ""
 		}
-		k.current, k.moved = k.version != "", moved.Load()
+		s.current, s.moved = s.version != "", moved.Load()
 	}
 	for _, d := range b.drafts {
 		if len(d.ops) > 0 || !known {
-			note(&d.next, d.parts[0].moved)
+			note(&d.next.lastSeen, d.parts[0].moved)
 		}
 	}
 	if b.turned != nil {
