@@ -82,7 +82,7 @@ func (r *Run) initialise(ctx context.Context, traced bool, crossed map[int]spawn
 			continue
 		}
 		if c.layer.spec.OnInitError == InitDisables && ctx.Err() == nil {
-			c.absent = "disabled: init failed"
+			c.disable("disabled: init failed")
 			continue
 		}
 		r.dispose(context.WithoutCancel(ctx), traced)
@@ -104,7 +104,7 @@ func (r *Run) initialiseLayer(ctx context.Context, traced bool, i int, crossed m
 		return err
 	}
 	if s, ok := crossed[i]; ok && s.found {
-		c.state, c.settled = s.state, s.state
+		c.begin(s.state)
 		c.seed, c.detached = c.kind == ScopeExecution, c.kind != ScopeExecution
 		return nil
 	}
@@ -119,9 +119,7 @@ func (r *Run) initialiseLayer(ctx context.Context, traced bool, i int, crossed m
 	if call == nil {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c.state, c.settled = call.output, call.output
+	c.begin(call.output)
 	if !found {
 		c.origin, c.born = call.output, c.stored.Clears
 	}

@@ -135,7 +135,7 @@ func (r *Run) cross(ctx context.Context, traced bool, child *Run) (map[int]spawn
 			err = child.enter(c.items, &intake{m: r.m})
 		}
 		if err != nil {
-			child.cells[i].absent = "absent: on-spawn failed"
+			child.cells[i].disable("absent: on-spawn failed")
 			continue
 		}
 		crossed[i] = c.output.(spawned)

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -29,8 +28,10 @@ type Run struct {
 	reports reports
 	family  family
 	stop    context.Context
-	cancel  context.CancelFunc // ends stop, and operations in progress in a child, when the run ends
-	mu      sync.Mutex         // guards the cells
+	cancel  context.CancelFunc // ends stop, and what is at work in a child, when the run ends
+	mu      cellLock
+
+	siblings []sibling // what hooks see of the layers; guarded by mu
 
 	work   token // held during an operation
 	writer writer
@@ -84,6 +85,7 @@ func (m *Memory) newRun(id string, who Identity) *Run {
 		key := stored.StateKey(prefix)
 		r.cells[i] = &cell{layer: l, m: m, mu: &r.mu, kind: kind, prefix: prefix, stateKey: key, moved: m.moves.of(key)}
 	}
+	r.mu.changed = true
 	r.account.model = m.opts.Model
 	r.reports.open(id, 1)
 	return r
@@ -135,21 +137,28 @@ func (r *Run) Execution() *Execution {
 	x.Execution.snapshot = &x.snapshot
 	x.snapshot = snapshot{
 		m: r.m, id: r.id, identity: r.who, depth: r.family.depth, step: now.step, older: now.older,
-		usage: now.usage, cost: now.cost, model: now.model,
-		siblings: make([]sibling, len(r.cells)),
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i, c := range r.cells {
-		if c.absent == "" {
-			x.siblings[i] = sibling{c.state, true}
-		}
+		usage: now.usage, cost: now.cost, model: now.model, siblings: r.layerStates(),
 	}
 	return &x.Execution
 }
 
-// Report returns how the current turn has gone so far, or the last one if there
-// is none.
+// layerStates returns what hooks see of the layers, which nobody changes.
+func (r *Run) layerStates() []sibling {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.changed {
+		r.mu.changed = false
+		r.siblings = make([]sibling, len(r.cells))
+		for i, c := range r.cells {
+			if c.absent == "" {
+				r.siblings[i] = sibling{c.state, true}
+			}
+		}
+	}
+	return r.siblings
+}
+
+// Report says how the turn at work went so far, or the last one if none is.
 func (r *Run) Report() TurnReport {
 	return r.reports.now()
 }

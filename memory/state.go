@@ -59,10 +59,16 @@ func (c *cell) loadState(ctx context.Context, was *kept) (kept, error) {
 	return k, err
 }
 
+// cellLock is the lock of a run's cells.
+type cellLock struct {
+	sync.Mutex
+	changed bool // what hooks see of the layers, since it was last told
+}
+
 // cell is one layer in one execution.
 type cell struct {
 	layer    *Layer
-	mu       *sync.Mutex // of the run
+	mu       *cellLock // of the run
 	m        *Memory
 	prefix   string // of the keys of the layer's scope
 	stateKey string
@@ -110,16 +116,33 @@ func (c *cell) input(h hook) input {
 func (c *cell) load(ctx context.Context) (found bool, err error) {
 	ctx, span := c.m.tracing.search(ctx, c.prefix, "state")
 	c.stored, err = c.loadState(ctx, &kept{})
+	var state any
 	if err == nil {
-		c.state, found, err = c.decode(&c.stored)
+		state, found, err = c.decode(&c.stored)
 	}
 	span.end(btoi(found), err)
 	if err != nil {
 		return false, err
 	}
-	c.settled = c.state
+	c.begin(state)
 	c.records = &Records{m: c.m, prefix: stored.RecordsPrefix(c.prefix, c.stored.Clears)}
 	return found, nil
+}
+
+// begin sets the state that the layer has when nothing is changed yet.
+func (c *cell) begin(state any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state, c.settled = state, state
+	c.mu.changed = true
+}
+
+// disable takes the layer out of the execution.
+func (c *cell) disable(why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.absent = why
+	c.mu.changed = true
 }
 
 func (c *cell) decode(k *kept) (state any, found bool, err error) {
@@ -183,7 +206,7 @@ func (c *cell) amend(ch change) error {
 		c.mu.Lock()
 		if c.revision == revision {
 			c.revision++
-			c.state = next
+			c.state, c.mu.changed = next, true
 			c.pending = append(c.pending, ch)
 			c.see(&ch)
 			c.mu.Unlock()
@@ -228,6 +251,7 @@ func (c *cell) remake(f func(settled any, pending []change) (any, []change)) (lo
 		if c.revision == revision {
 			c.revision++
 			c.state, c.settled, c.pending = state, base, rest
+			c.mu.changed = true
 			c.rewind()
 			c.mu.Unlock()
 			return lost
