@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -154,6 +156,56 @@ func TestStateThatGrows(t *testing.T) {
 	sayTo(t, run, "clear")
 	if state, base := listed(t, store), raw(t, store, listBase); state != "" || base != "" {
 		t.Errorf("after clearing: state %s, base %s", state, base)
+	}
+}
+
+// TestStateOfAnyShape changes a state in every way in turn, by runs of one Memory and
+// of another: what one left in memory for the next must not show.
+func TestStateOfAnyShape(t *testing.T) {
+	for seed := range uint64(8) {
+		rng := rand.New(rand.NewPCG(seed, 13))
+		store := mem.New()
+		one, other := newMemory(t, store, nil, growing(memory.ScopeResource)), newMemory(t, store, nil, growing(memory.ScopeResource))
+		var runs []*memory.Run
+		for i, m := range []*memory.Memory{one, one, other} {
+			runs = append(runs, begin(t, m, memory.Identity{Thread: fmt.Sprint("t", i), Resource: "r"}))
+		}
+		var want []string
+		turn := func(text string) {
+			switch text {
+			case "clear":
+				want = nil
+			case "drop":
+				want = slices.Clone(want[len(want)/2:])
+			case "replace":
+				for i := range want {
+					want[i] = fmt.Sprintf("%x-%d", want[i], len(want))
+				}
+			default:
+				want = append(want, text)
+			}
+			run := runs[0]
+			if rng.IntN(4) == 0 {
+				run = runs[rng.IntN(3)]
+			}
+			sayTo(t, run, text)
+			whole := `["` + strings.Join(want, `","`) + `"]`
+			if got := listed(t, store); got != whole && (len(want) > 0 || len(got) > len("null")) {
+				t.Fatalf("seed %d: after %q the state is %.200s, and should be %.200s", seed, text, got, whole)
+			}
+		}
+		for n := range 300 {
+			switch p := rng.IntN(30); {
+			case p == 0:
+				turn("clear")
+			case p < 3:
+				turn("drop")
+			case p < 6 && len(want) > 0 && len(want[0]) < 500:
+				turn("replace")
+			default:
+				turn(fact(n))
+			}
+		}
 	}
 }
 

@@ -55,11 +55,12 @@ func newBatch(m *Memory, run, parent *Run) *batch {
 
 // clear forgets what a batch that was written is about.
 func (b *batch) clear() {
-	for _, d := range b.drafts {
-		*d = draft{}
+	for _, d := range slices.Backward(b.drafts) { // the first one will be the first again
+		d.clear()
+		b.over = append(b.over, d)
 	}
 	clear(b.ops)
-	*b = batch{over: append(b.over, b.drafts...), drafts: b.drafts[:0], ops: b.ops[:0]}
+	*b = batch{over: b.over, drafts: b.drafts[:0], ops: b.ops[:0]}
 }
 
 // gather makes drafts of the pending changes, by state key. Where a child and its

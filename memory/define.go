@@ -50,7 +50,6 @@ func (l Layer) Spec() Spec { return l.spec }
 type code interface {
 	zero() any
 	decode(format, current int, data []byte) (any, error)
-	encode(state any) ([]byte, error)
 	clone(state any) (any, error)
 
 	init(ctx context.Context, x *Execution, r *Records, state any, found bool) (any, error)
@@ -132,8 +131,6 @@ func (t *typed[S]) decode(format, current int, data []byte) (any, error) {
 	return s, nil
 }
 
-func (t *typed[S]) encode(state any) ([]byte, error) { return json.Marshal(as[S](state)) }
-
 func (t *typed[S]) clone(state any) (any, error) {
 	if t.plain {
 		return state, nil
@@ -141,7 +138,7 @@ func (t *typed[S]) clone(state any) (any, error) {
 	if t.hooks.Clone != nil {
 		return t.hooks.Clone(as[S](state)), nil
 	}
-	data, err := t.encode(state)
+	data, err := json.Marshal(state)
 	if err != nil {
 		return nil, fmt.Errorf("copy state: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 
 	"github.com/stratamem/strata/memory/internal/stored"
@@ -27,6 +26,8 @@ type draft struct {
 	next    kept // the envelope after them
 	ops     []storage.Op
 	size    int // bytes
+
+	spare []byte // memory for a state
 }
 
 // part is a draft's share of one cell.
@@ -54,7 +55,7 @@ func (c *cell) changed() bool {
 // hold makes d the draft of what the pending changes of the parts' cells come to, and
 // reports whether there are any.
 func (d *draft) hold(parts []part) (some bool) {
-	*d = draft{rebased: len(parts) > 1}
+	*d = draft{rebased: len(parts) > 1, spare: d.spare}
 	d.parts = append(d.own[:0], parts...)
 	for i := range d.parts {
 		p := &d.parts[i]
@@ -171,8 +172,9 @@ func (d *draft) write() error {
 			writes = append(writes, ch.writes...)
 		}
 	}
+	w := &d.parts[0].run.writer
 	if has {
-		state, err := c.layer.encode(d.state)
+		state, err := w.states.encode(d.state)
 		if err != nil {
 			return err
 		}
@@ -186,10 +188,11 @@ func (d *draft) write() error {
 	if n := len(d.next.State); n > c.m.bounds.state {
 		return fmt.Errorf("write state: %d bytes are over %d", n, c.m.bounds.state)
 	}
+	d.ownState()
 	var ops []storage.Op
-	d.next.raw, ops = d.next.Store(c.stateKey, &was.Envelope, &d.parts[0].run.writer.layerBytes)
-	// The check keeps records out of a generation that another execution cleared,
-	// so it is needed even if only records change.
+	d.next.raw, ops = d.next.Store(c.stateKey, &was.Envelope, &w.layerBytes)
+	// The check is what keeps records out of a generation that another
+	// execution cleared, so it is needed even where only records change.
 	d.ops = append(d.ops, storage.Put(c.stateKey, d.next.raw).IfVersion(was.version).Making(&d.next.version))
 	d.ops = append(d.ops, ops...)
 	prefix := ""
@@ -210,17 +213,27 @@ func (d *draft) write() error {
 	return nil
 }
 
-// encode returns the layer's encoding of a state. A panic becomes an error.
-func (l *Layer) encode(state any) (data []byte, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	if data, err = l.code.encode(state); err != nil {
-		return nil, fmt.Errorf("encode state: %w", err)
+// ownState gives the state that was encoded memory of its own: it is held until
+// another takes its place.
+func (d *draft) ownState() {
+	n := len(d.next.State)
+	if n == 0 {
+		return
 	}
-	return data, nil
+	if d.next.own = len(d.parts) == 1; cap(d.spare) < n || cap(d.spare) > 2*n {
+		d.spare = make([]byte, 0, n)
+	}
+	d.next.State, d.spare = append(d.spare[:0], d.next.State...), nil
+}
+
+// clear forgets what a draft that was written is about. The memory of a state that
+// was replaced is kept for the next one.
+func (d *draft) clear() {
+	spare := d.spare
+	if was := &d.base; was.own && len(d.ops) > 0 && cap(was.State) <= mostSpare && !d.next.Holds(was.State) {
+		spare = was.State
+	}
+	*d = draft{spare: spare}
 }
 
 // settle updates the cell of one part after the batch with the draft was

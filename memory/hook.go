@@ -306,7 +306,7 @@ func (hc *hookCalls) guarded(c *call) (err error) {
 		return err
 	}
 	if hc.m.opts.VerifyStates {
-		c.before, _ = c.cell.layer.encode(c.state) // a state without an encoding is not verified
+		c.before, _ = new(stateEncoder).encode(c.state) // one that has no encoding is not verified
 	}
 	return hc.do(c)
 }
@@ -317,7 +317,7 @@ func (c *call) verify() {
 	if c.before == nil {
 		return
 	}
-	if after, err := c.cell.layer.encode(c.state); err != nil || !bytes.Equal(c.before, after) {
+	if after, err := new(stateEncoder).encode(c.state); err != nil || !bytes.Equal(c.before, after) {
 		c.err = errors.Join(ErrStateModified, c.err)
 	}
 }

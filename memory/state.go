@@ -3,6 +3,7 @@ package memory
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -39,6 +40,7 @@ func (m *Memory) look(ctx context.Context, key string, moved *atomic.Uint64) (s 
 type kept struct {
 	lastSeen
 	stored.Envelope
+	own bool // State's memory is nobody else's
 }
 
 // loadState reads the envelope of the layer's scope. was is the expected one.
@@ -164,7 +166,36 @@ func (c *cell) decode(k *kept) (state any, found bool, err error) {
 	return state, true, nil
 }
 
-// apply returns the state after a change, without modifying the state itself.
+// mostSpare is how many bytes are kept where the next state may go.
+const mostSpare = 64 << 10
+
+// stateEncoder encodes states, one after the other into the same memory.
+type stateEncoder struct {
+	buffer bytes.Buffer
+	json   *json.Encoder // to buffer
+}
+
+// encode returns what encoding/json makes of a state, until the next call. A panic is
+// an error.
+func (e *stateEncoder) encode(state any) (data []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	if e.json == nil {
+		e.json = json.NewEncoder(&e.buffer)
+	}
+	if e.buffer.Reset(); e.buffer.Cap() > mostSpare {
+		e.buffer = bytes.Buffer{}
+	}
+	if err := e.json.Encode(state); err != nil {
+		return nil, fmt.Errorf("encode state: %w", err)
+	}
+	return bytes.TrimSuffix(e.buffer.Bytes(), []byte("\n")), nil
+}
+
+// apply returns the state after a change. The state itself stays as it is.
 func (l *Layer) apply(state any, ch *change) (next any, err error) {
 	if ch.clear {
 		state = l.code.zero()

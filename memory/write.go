@@ -31,6 +31,7 @@ type writer struct {
 	// Buffers, used again.
 	batch                                                   *batch   // the one before
 	keys                                                    []string // of a batch
+	states                                                  stateEncoder
 	turnBytes, epochBytes, stateBytes, runBytes, layerBytes []byte
 	turnFrame, epochFrame                                   []byte // as stored
 }
