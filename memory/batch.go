@@ -34,6 +34,7 @@ type batch struct {
 // turned is the turn that a batch writes.
 type turned struct {
 	number int
+	epoch  []byte   // as it stands in the head
 	first  int      // turn kept from then on
 	head   lastSeen // of the lineage
 }
@@ -194,7 +195,7 @@ const (
 	bare            // also without how the turn went: only its items and their cost
 )
 
-// addTurn adds the records of the current turn and of its epoch.
+// addTurn adds the record of the turn at work, and prepares its epoch for the head.
 func (b *batch) addTurn(ctx context.Context, again bool) error {
 	r := b.runs[0]
 	if err := r.lineage.refresh(ctx, again); err != nil {
@@ -211,7 +212,7 @@ func (b *batch) addTurn(ctx context.Context, again bool) error {
 		r.writer.turnBytes = r.appendRecord(r.writer.turnBytes[:0], n, d)
 		r.writer.epochBytes = r.appendEpoch(r.writer.epochBytes[:0], n, shown)
 		turn, epoch = pack.Pack(&r.writer.turnFrame, r.writer.turnBytes), pack.Pack(&r.writer.epochFrame, r.writer.epochBytes)
-		if r.m.bounds.turnFits(turn, epoch) || d == bare {
+		if r.m.bounds.turnFits(len(turn), stored.HeadSize(len(epoch), len(r.id))) || d == bare {
 			break
 		}
 		if d == whole {
@@ -219,27 +220,37 @@ func (b *batch) addTurn(ctx context.Context, again bool) error {
 		}
 	}
 	b.add(storage.Put(stored.TurnKey(r.lineage.prefix, n), turn).IfAbsent())
-	b.add(storage.Put(r.lineage.epochKey, epoch))
+	b.room = turned{number: n, epoch: epoch}
+	b.turned = &b.room
+	b.size += b.headSize()
 	return nil
 }
 
-// addHead adds the deletion of old turns, as far as the layers' changes leave
+// headSize bounds what the head will take that the batch is to have.
+func (b *batch) headSize() int {
+	r := b.runs[0]
+	return len(r.lineage.headKey) + stored.HeadSize(len(b.turned.epoch), len(r.id))
+}
+
+// addHead adds the deletion of what is old, as far as what the layers changed leaves
 // room, and the lineage's head, which says what is kept.
 func (b *batch) addHead(ctx context.Context) error {
-	r := b.runs[0]
-	n, first := r.lineage.next(), max(r.lineage.first, 1)
+	r, w := b.runs[0], b.turned
+	w.first = max(r.lineage.first, 1)
 	if keep := r.m.opts.KeepTurns; keep > 0 {
 		var err error
-		if first, err = b.prune(ctx, r, first, n-2*keep); err != nil {
+		if w.first, err = b.prune(ctx, r, w.first, w.number-2*keep); err != nil {
 			return err
 		}
 	}
-	w := &b.room
-	*w = turned{number: n, first: first}
-	h := stored.Head{Turn: n, First: first, Execution: r.id, Whole: !r.lineage.gap}
-	w.head.raw = h.Append(make([]byte, 0, 160))
-	b.turned = w
-	b.add(storage.Put(r.lineage.headKey, w.head.raw).IfVersion(r.lineage.head.version).Making(&w.head.version))
+	b.size -= b.headSize()
+	h := stored.Head{Turn: w.number, First: w.first, Execution: r.id, Whole: !r.lineage.gap, Epoch: w.epoch}
+	r.writer.headBytes = h.Append(r.writer.headBytes[:0])
+	w.head.there = true
+	b.add(storage.Put(r.lineage.headKey, r.writer.headBytes).IfVersion(r.lineage.head.version).Making(&w.head.version))
+	if r.lineage.parted {
+		b.add(storage.Remove(r.lineage.epochKey))
+	}
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (s *taped) took() []string {
 	return b
 }
 
-// TestBatches: a turn is one batch, of its record, its epoch, what layers changed, the
+// TestBatches: a turn is one batch, of its record, what layers changed, the
 // thread's head and the record of the run; what leaves nothing to explain leaves no record.
 func TestBatches(t *testing.T) {
 	store := &taped{Store: mem.New()}
@@ -74,11 +74,11 @@ func TestBatches(t *testing.T) {
 	project(t, run, user("one"))
 	expect("Project")
 	commit(t, run, "yes")
-	expect("a turn", "+!turns/01, +epoch, +!_layers/here/thread/t/state, +!_layers/now/execution/id-000001/state, +!head, +_runs/id-000001")
+	expect("a turn", "+!turns/01, +!_layers/here/thread/t/state, +!_layers/now/execution/id-000001/state, +!head, +_runs/id-000001")
 	change = false
 	project(t, run, user("two"))
 	commit(t, run, "yes")
-	expect("a turn that changes nothing", "+!turns/02, +epoch, +!head, +_runs/id-000001")
+	expect("a turn that changes nothing", "+!turns/02, +!head, +_runs/id-000001")
 	end(t, run)
 	expect("End", "+_runs/id-000001, -_layers/now/execution/id-000001/state")
 	end(t, run)

@@ -37,12 +37,13 @@ const (
 
 	maxID    = 256 // so that every key with one or two of them fits storage.MaxKey
 	maxPrune = 32  // ops that delete what is old
+	heads    = 2   // ops: the head of a lineage, and the deletion of the epoch that stood beside an older one
 )
 
 // boundsOf returns the bounds for a store with these limits, or an error if it
 // accepts too little for the layers.
 func boundsOf(l storage.Limits, layers []Layer) (bounds, error) {
-	turn, run := 3, 2 // turn: its record, head and epoch; run: the execution's record, and its parent's
+	turn, run := 1+heads, 2 // the turn with its head; the execution's record, and its parent's
 	for i := range layers {
 		turn += 2 // its state, with a base
 		if layers[i].spec.Scope == ScopeExecution {
@@ -59,7 +60,7 @@ func boundsOf(l storage.Limits, layers []Layer) (bounds, error) {
 		state:   l.Value - 64, // less the rest of the envelope
 		id:      min(maxID, (l.Key-len(stored.TurnKey(stored.ChildLineage("", 0, ""), 0)))/2),
 		slack:   max(l.Batch/32, min(l.Batch/4, 1<<13)),
-		layers:  l.Ops - run - 1 - old,
+		layers:  l.Ops - run - heads - old,
 		change:  l,
 	}
 	// A batch of the usual size has room for any combination of layers.
@@ -85,8 +86,8 @@ func boundsOf(l storage.Limits, layers []Layer) (bounds, error) {
 	return b, nil
 }
 
-// turnFits reports whether the stored records of a turn and its epoch leave
-// enough of a batch for the rest.
-func (b *bounds) turnFits(turn, epoch []byte) bool {
-	return len(turn) <= b.Value && len(epoch) <= b.Value && len(turn)+len(epoch) <= b.Batch-2*b.slack
+// turnFits reports whether the record of a turn and a head, of so many bytes as they
+// are stored, leave enough of a batch for the rest.
+func (b *bounds) turnFits(turn, head int) bool {
+	return turn <= b.Value && head <= b.Value && turn+head <= b.Batch-2*b.slack
 }

@@ -20,6 +20,7 @@ type lineage struct {
 	first             int            // first turn that is kept
 	own               int            // turns that the execution committed
 	gap               bool           // others committed since it began
+	parted            bool           // the head is of an older format: the epoch stands beside it
 	head              lastSeen
 }
 
@@ -35,15 +36,14 @@ func (l *lineage) next() int { return l.last + 1 }
 // load reads the lineage's position for an execution that begins or, if it has
 // committed already, resumes. The result is nil if there is no turn yet.
 func (l *lineage) load(ctx context.Context, resumed bool) (*stored.Head, error) {
-	head, err := l.m.look(ctx, l.headKey, l.moved)
+	raw, head, err := l.m.look(ctx, l.headKey, l.moved)
 	if err != nil {
 		return nil, err
 	}
-	l.head = head
-	if head.raw == nil {
+	if l.head = head; !head.there {
 		return nil, nil
 	}
-	h, err := stored.Decode[stored.Head](l.headKey, head.raw)
+	h, err := stored.Decode[stored.Head](l.headKey, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -59,20 +59,19 @@ func (l *lineage) refresh(ctx context.Context, again bool) error {
 	if !again && !l.head.stale(l.moved) {
 		return nil
 	}
-	head, err := l.m.look(ctx, l.headKey, l.moved)
+	raw, head, err := l.m.look(ctx, l.headKey, l.moved)
 	if err != nil {
 		return err
 	}
 	switch {
-	case string(head.raw) == string(l.head.raw):
-	case head.raw == nil: // the thread has forgotten the lineage: its numbering continues
-		l.first = l.last + 1
-	default:
-		h, err := stored.Decode[stored.Head](l.headKey, head.raw)
+	case head.there:
+		h, err := stored.Decode[stored.Head](l.headKey, raw)
 		if err != nil {
 			return err
 		}
 		l.standAt(h)
+	case l.head.there: // the thread has forgotten the lineage: its turns are numbered on
+		l.first = l.last + 1
 	}
 	l.head = head
 	return nil
@@ -80,12 +79,12 @@ func (l *lineage) refresh(ctx context.Context, again bool) error {
 
 func (l *lineage) standAt(h *stored.Head) {
 	l.last, l.first = h.Turn, h.First
-	l.gap = l.last-l.base != l.own
+	l.gap, l.parted = l.last-l.base != l.own, !h.HasEpoch()
 }
 
 // committed records that the next turn was written.
 func (l *lineage) committed(w *turned) {
 	l.last, l.first = w.number, w.first
 	l.own++
-	l.head = w.head
+	l.head, l.parted = w.head, false
 }

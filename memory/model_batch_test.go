@@ -94,7 +94,6 @@ func (b *batchMade) take(op *storage.Op) error {
 			return err
 		}
 		b.heads[strings.TrimSuffix(op.Key, "head")] = h
-	case space == "_threads" && name == "epoch":
 	case space == "_runs" && op.Delete:
 		b.gone = append(b.gone, name)
 	case space == "_runs":

@@ -64,3 +64,55 @@ func TestOldStore(t *testing.T) {
 	}
 	end(t, run)
 }
+
+// TestOldHead goes on with a store that commit b569a40 wrote, where an epoch stands
+// beside the head of its lineage: an execution and its child, which have not ended.
+func TestOldHead(t *testing.T) {
+	file, err := os.Open("testdata/b569a40.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	store := mem.New()
+	if _, err := backup.Restore(t.Context(), store, file, nil); err != nil {
+		t.Fatal(err)
+	}
+	epochs := func() (keys []string) {
+		for key, err := range store.List(t.Context(), "_threads/") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(key, "/epoch") {
+				keys = append(keys, key)
+			}
+		}
+		return keys
+	}
+	if n := len(epochs()); n != 2 {
+		t.Fatalf("%d epochs stand beside heads", n)
+	}
+	m := newMemory(t, store, nil, counting("a", memory.ScopeThread), counting("b", memory.ScopeResource))
+	for _, id := range []string{"id-000001", "id-000010"} {
+		for range 2 { // as it was, and as it is then
+			run, err := m.Resume(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			step := run.Execution().Step()
+			if v := project(t, run, user("more")); v.Opened != "" {
+				t.Errorf("%s, step %d: the prefix did not go on: %s", id, step, v.Opened)
+			}
+			commit(t, run, "yes")
+			if _, err := thread.Replay(t.Context(), store, id, run.Report().Turn); err != nil {
+				t.Error(err)
+			}
+			if err := run.Discard(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if keys := epochs(); len(keys) > 0 {
+		t.Errorf("beside heads stand %q", keys)
+	}
+	checkTurns(t, store, "t", 6)
+}

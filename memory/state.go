@@ -15,32 +15,34 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// lastSeen is what stood under a key when it was last read or written.
+// lastSeen tells of what stood under a key when it was last read or written.
 type lastSeen struct {
-	raw     []byte // nil: absent
+	there   bool
 	version storage.Version
-	current bool   // whether version is known to be that of raw when it was read or written
-	moved   uint64 // what moves said about the key then
+	current bool   // version is known
+	moved   uint64 // what moves said of the key then
 }
 
 // stale reports whether the key must be read before it is written: its version is
 // not known, or another run of the Memory may have changed it since.
 func (s *lastSeen) stale(moved *atomic.Uint64) bool { return !s.current || s.moved != moved.Load() }
 
-// look reads what stands under a key, with its version; nothing if it is absent.
-func (m *Memory) look(ctx context.Context, key string, moved *atomic.Uint64) (s lastSeen, err error) {
+// look reads what stands under a key, nil if nothing does.
+func (m *Memory) look(ctx context.Context, key string, moved *atomic.Uint64) (raw []byte, s lastSeen, err error) {
 	s.current, s.moved = true, moved.Load()
-	if s.raw, s.version, err = m.store.Get(ctx, key); errors.Is(err, storage.ErrNotFound) {
-		s.raw, s.version, err = nil, "", nil
+	if raw, s.version, err = m.store.Get(ctx, key); errors.Is(err, storage.ErrNotFound) {
+		return nil, lastSeen{current: true, moved: s.moved}, nil
 	}
-	return s, err
+	s.there = err == nil
+	return raw, s, err
 }
 
 // kept is a state's envelope as it was last read or written.
 type kept struct {
 	lastSeen
 	stored.Envelope
-	own bool // State's memory is nobody else's
+	raw []byte // nil: absent
+	own bool   // State's memory is nobody else's
 }
 
 // loadState reads the envelope of the layer's scope. was is the expected one.
@@ -48,7 +50,7 @@ func (c *cell) loadState(ctx context.Context, was *kept) (kept, error) {
 	key := c.stateKey
 	var k kept
 	e, err := stored.ReadEnvelope(ctx, c.m.store, key, func() (raw []byte, err error) {
-		k.lastSeen, err = c.m.look(ctx, key, c.moved)
+		k.raw, k.lastSeen, err = c.m.look(ctx, key, c.moved)
 		if was.raw != nil && bytes.Equal(k.raw, was.raw) {
 			k.Envelope = was.Envelope
 			return nil, err

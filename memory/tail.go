@@ -26,7 +26,7 @@ func (r *Run) loadLog(ctx context.Context) error {
 	}
 	var e *epochHead
 	if h.Whole && !resumed || h.Execution == r.id {
-		if e, err = r.readEpoch(ctx); err != nil {
+		if e, err = r.readEpoch(ctx, h); err != nil {
 			return err
 		}
 	}
@@ -52,18 +52,22 @@ func (r *Run) loadLog(ctx context.Context) error {
 	return r.loadEpoch(ctx, log, e, turns)
 }
 
-// readEpoch reads the epoch that the lineage's last turn left, or nil if it
-// left none.
-func (r *Run) readEpoch(ctx context.Context) (*epochHead, error) {
-	key := r.lineage.epochKey
-	data, _, err := r.m.store.Get(ctx, key)
-	if errors.Is(err, storage.ErrNotFound) {
+// readEpoch reads the epoch that the lineage's last turn left; nil if it left
+// none.
+func (r *Run) readEpoch(ctx context.Context, h *stored.Head) (*epochHead, error) {
+	key, data := r.lineage.headKey, h.Epoch
+	if !h.HasEpoch() {
+		var err error
+		key = r.lineage.epochKey
+		if data, _, err = r.m.store.Get(ctx, key); err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return nil, err
+		}
+	}
+	if len(data) == 0 {
 		return nil, nil
 	}
+	data, err := pack.Unpack(data)
 	if err != nil {
-		return nil, err
-	}
-	if data, err = pack.Unpack(data); err != nil {
 		return nil, &storage.CorruptError{Key: key, Reason: err.Error()}
 	}
 	record, state, _ := bytes.Cut(data, []byte("\n"))

@@ -29,11 +29,11 @@ type writer struct {
 	landed   *turned // written, but not in the log yet
 
 	// Buffers, used again.
-	batch                                                   *batch   // the one before
-	keys                                                    []string // of a batch
-	states                                                  stateEncoder
-	turnBytes, epochBytes, stateBytes, runBytes, layerBytes []byte
-	turnFrame, epochFrame                                   []byte // as stored
+	batch                                                              *batch   // the one before
+	keys                                                               []string // of a batch
+	states                                                             stateEncoder
+	turnBytes, epochBytes, headBytes, stateBytes, runBytes, layerBytes []byte
+	turnFrame, epochFrame                                              []byte // of what is stored of them
 }
 
 // write makes the changes of a run, and of its parent if one is given, durable
@@ -265,7 +265,7 @@ func (b *batch) pruned(ctx context.Context) (bool, error) {
 		first, err = b.m.firstKept(ctx, stored.ThreadLineage(run.who.Thread))
 	}
 	if errors.Is(err, storage.ErrNotFound) {
-		return run.lineage.head.raw != nil, nil
+		return run.lineage.head.there, nil
 	}
 	return first > newest, err
 }

@@ -2,6 +2,7 @@ package stored
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -11,10 +12,11 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Format is the version of the records of threads. Since 2, turns, epochs and
-// states may be packed; since 3, an epoch is a state of package projection.
-// Only heads and epochs carry the version, and heads are read first.
-const Format = 3
+// Format is the version of the records of threads. From 2 on, turns, epochs and
+// states may be packed, and from 3 on an epoch is a state of package projection;
+// only heads and epochs say so, and heads are what is read first. From 4 on the epoch
+// stands in the head; a head of an older format has it beside itself.
+const Format = 4
 
 // Decode reads the record that is stored under a key.
 func Decode[T any](key string, data []byte) (*T, error) {
@@ -50,19 +52,30 @@ func (e *FormatError) Error() string {
 // has not changed, so that turns follow one another.
 type Head struct {
 	V         int    `json:"v"`
-	Turn      int    `json:"turn"`            // the last turn
-	First     int    `json:"first"`           // the first turn that is kept
-	Execution string `json:"execution"`       // the one that wrote it
-	Whole     bool   `json:"whole,omitempty"` // whether all turns are in the log of that execution
+	Turn      int    `json:"turn"`            // the last
+	First     int    `json:"first"`           // the first that is kept
+	Execution string `json:"execution"`       // that wrote it
+	Whole     bool   `json:"whole,omitempty"` // the log of that execution is all turns
+	Epoch     []byte `json:"epoch,omitempty"` // what its next projection goes on from, packed
 }
 
-// Append appends the encoding of the head in the newest format.
+// HasEpoch reports whether the epoch stands in the head, where there is one.
+func (h *Head) HasEpoch() bool { return h.V >= 4 }
+
+// HeadSize bounds the bytes of a head with an epoch of some, and an execution's id.
+func HeadSize(epoch, id int) int { return 128 + 2*id + base64.StdEncoding.EncodedLen(epoch) }
+
+// Append appends the encoding of the head, of the newest format.
 func (h *Head) Append(b []byte) []byte {
-	b = append(b, `{"v":3`...)
+	b = append(b, `{"v":4`...)
 	b = appendjson.Int(b, "turn", h.Turn)
 	b = appendjson.Int(b, "first", h.First)
 	b = appendjson.Text(b, "execution", h.Execution)
 	b = appendjson.Bool(b, "whole", h.Whole)
+	if len(h.Epoch) > 0 {
+		b = append(appendjson.Field(b, "epoch"), '"')
+		b = append(base64.StdEncoding.AppendEncode(b, h.Epoch), '"')
+	}
 	return append(b, '}')
 }
 

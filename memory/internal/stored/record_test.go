@@ -28,6 +28,8 @@ func TestHeadIsEncodedWhole(t *testing.T) {
 			f.SetString("an \"id\"")
 		case f.Kind() == reflect.Bool:
 			f.SetBool(true)
+		case f.Type() == reflect.TypeFor[[]byte]():
+			f.SetBytes([]byte("any \x00\xff bytes"))
 		default:
 			t.Fatalf("a field of kind %s is not in this test", f.Kind())
 		}
@@ -42,8 +44,8 @@ func TestHeadIsEncodedWhole(t *testing.T) {
 }
 
 func TestNewerFormatIsRefused(t *testing.T) {
-	_, err := stored.Decode[stored.Head]("key", []byte(`{"v":4}`))
-	if format, ok := errors.AsType[*stored.FormatError](err); !ok || format.Have != 4 || format.Supported != stored.Format || format.Key != "key" {
+	_, err := stored.Decode[stored.Head]("key", []byte(`{"v":5}`))
+	if format, ok := errors.AsType[*stored.FormatError](err); !ok || format.Have != 5 || format.Supported != stored.Format || format.Key != "key" {
 		t.Errorf("got %v", err)
 	}
 	if _, err := stored.Decode[stored.Head]("key", []byte(`{`)); !errors.Is(err, storage.ErrCorrupt) {
