@@ -22,9 +22,9 @@ type batch struct {
 	ops    []storage.Op
 	size   int
 	turned *turned  // nil without turn
-	mark   []byte   // the record of the run; nil if making the batch twice is the same as once
-	room   turned   // where turned is
-	over   []*draft // of the batch before: the next ones are made of them
+	mark   []byte   // the record of the run; nil if applying the batch twice is the same as once
+	room   turned   // memory of turned
+	over   []*draft // of the previous batch; their memory is reused
 
 	conflict bool // whether the last try met one
 	fate     fate
@@ -34,13 +34,13 @@ type batch struct {
 // turned is the turn that a batch writes.
 type turned struct {
 	number int
-	epoch  []byte   // as it stands in the head
-	first  int      // turn kept from then on
+	epoch  []byte   // as stored in the head
+	first  int      // first turn that is kept
 	head   lastSeen // of the lineage
 }
 
-// newBatch returns a batch, made of what the run's last one left. One whose answer
-// was lost leaves nothing: the store may still be at work on it.
+// newBatch returns a batch in the memory of the run's previous one. A batch whose
+// answer was lost is not reused: the store may still be working on it.
 func newBatch(m *Memory, run, parent *Run) *batch {
 	b := run.writer.batch
 	if run.writer.batch = nil; b == nil {
@@ -54,9 +54,9 @@ func newBatch(m *Memory, run, parent *Run) *batch {
 	return b
 }
 
-// clear forgets what a batch that was written is about.
+// clear prepares a written batch for reuse.
 func (b *batch) clear() {
-	for _, d := range slices.Backward(b.drafts) { // the first one will be the first again
+	for _, d := range slices.Backward(b.drafts) { // so that the first is reused first
 		d.clear()
 		b.over = append(b.over, d)
 	}
@@ -64,9 +64,10 @@ func (b *batch) clear() {
 	*b = batch{over: b.over, drafts: b.drafts[:0], ops: b.ops[:0]}
 }
 
-// gather makes drafts of the pending changes, by state key. Where a child and its
-// parent share one, the child's changes come first. Of a parent they are those of
-// returns alone: what its turn at work has changed comes with the turn.
+// gather collects the pending changes in drafts, one per state key. Where a child
+// and its parent share a key, the child's changes come first. A parent's changes are
+// only those made by returns: what its current turn changed is written with
+// that turn.
 func (b *batch) gather() {
 	run := b.runs[0]
 	for i, c := range run.cells {
@@ -90,7 +91,7 @@ func (b *batch) gather() {
 	}
 }
 
-// draft adds a draft of the pending changes of cells, if there are any.
+// draft adds a draft of the parts' pending changes, if there are any.
 func (b *batch) draft(parts ...part) {
 	var d *draft
 	if n := len(b.over); n > 0 {
@@ -195,7 +196,7 @@ const (
 	bare            // also without how the turn went: only its items and their cost
 )
 
-// addTurn adds the record of the turn at work, and prepares its epoch for the head.
+// addTurn adds the record of the current turn, and encodes its epoch for the head.
 func (b *batch) addTurn(ctx context.Context, again bool) error {
 	r := b.runs[0]
 	if err := r.lineage.refresh(ctx, again); err != nil {
@@ -226,7 +227,8 @@ func (b *batch) addTurn(ctx context.Context, again bool) error {
 	return nil
 }
 
-// headSize bounds what the head will take that the batch is to have.
+// headSize returns an upper bound of the size of the head's operation, which is
+// added last.
 func (b *batch) headSize() int {
 	r := b.runs[0]
 	return len(r.lineage.headKey) + stored.HeadSize(len(b.turned.epoch), len(r.id))

@@ -37,13 +37,13 @@ const (
 
 	maxID    = 256 // so that every key with one or two of them fits storage.MaxKey
 	maxPrune = 32  // ops that delete what is old
-	heads    = 2   // ops: the head of a lineage, and the deletion of the epoch that stood beside an older one
+	heads    = 2   // ops: writing a lineage's head, and deleting the separate epoch of an older format
 )
 
 // boundsOf returns the bounds for a store with these limits, or an error if it
 // accepts too little for the layers.
 func boundsOf(l storage.Limits, layers []Layer) (bounds, error) {
-	turn, run := 1+heads, 2 // the turn with its head; the execution's record, and its parent's
+	turn, run := 1+heads, 2 // turn: its record and head; run: the execution's record, and its parent's
 	for i := range layers {
 		turn += 2 // its state, with a base
 		if layers[i].spec.Scope == ScopeExecution {
@@ -86,8 +86,8 @@ func boundsOf(l storage.Limits, layers []Layer) (bounds, error) {
 	return b, nil
 }
 
-// turnFits reports whether the record of a turn and a head, of so many bytes as they
-// are stored, leave enough of a batch for the rest.
+// turnFits reports whether the stored records of a turn and its head, with these
+// sizes in bytes, leave enough of a batch for the rest.
 func (b *bounds) turnFits(turn, head int) bool {
 	return turn <= b.Value && head <= b.Value && turn+head <= b.Batch-2*b.slack
 }

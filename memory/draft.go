@@ -27,7 +27,7 @@ type draft struct {
 	ops     []storage.Op
 	size    int // bytes
 
-	spare []byte // memory for a state
+	spare []byte // reusable memory for a state
 }
 
 // part is a draft's share of one cell.
@@ -52,8 +52,8 @@ func (c *cell) changed() bool {
 	return c.seed || len(c.pending) > 0
 }
 
-// hold makes d the draft of what the pending changes of the parts' cells come to, and
-// reports whether there are any.
+// hold sets d to the effect of the pending changes of the parts' cells, and reports
+// whether there are any.
 func (d *draft) hold(parts []part) (some bool) {
 	*d = draft{rebased: len(parts) > 1, spare: d.spare}
 	d.parts = append(d.own[:0], parts...)
@@ -191,8 +191,8 @@ func (d *draft) write() error {
 	d.ownState()
 	var ops []storage.Op
 	d.next.raw, ops = d.next.Store(c.stateKey, &was.Envelope, &w.layerBytes)
-	// The check is what keeps records out of a generation that another
-	// execution cleared, so it is needed even where only records change.
+	// The check keeps records out of a generation that another execution cleared,
+	// so it is needed even if only records change.
 	d.ops = append(d.ops, storage.Put(c.stateKey, d.next.raw).IfVersion(was.version).Making(&d.next.version))
 	d.ops = append(d.ops, ops...)
 	prefix := ""
@@ -213,8 +213,8 @@ func (d *draft) write() error {
 	return nil
 }
 
-// ownState gives the state that was encoded memory of its own: it is held until
-// another takes its place.
+// ownState copies the encoded state out of the encoder's buffer: it is kept until
+// the next state replaces it.
 func (d *draft) ownState() {
 	n := len(d.next.State)
 	if n == 0 {
@@ -226,8 +226,8 @@ func (d *draft) ownState() {
 	d.next.State, d.spare = append(d.spare[:0], d.next.State...), nil
 }
 
-// clear forgets what a draft that was written is about. The memory of a state that
-// was replaced is kept for the next one.
+// clear prepares a written draft for reuse, with the memory of the state that it
+// replaced.
 func (d *draft) clear() {
 	spare := d.spare
 	if was := &d.base; was.own && len(d.ops) > 0 && cap(was.State) <= mostSpare && !d.next.Holds(was.State) {

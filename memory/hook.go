@@ -306,7 +306,7 @@ func (hc *hookCalls) guarded(c *call) (err error) {
 		return err
 	}
 	if hc.m.opts.VerifyStates {
-		c.before, _ = new(stateEncoder).encode(c.state) // one that has no encoding is not verified
+		c.before, _ = new(stateEncoder).encode(c.state) // a state without an encoding is not verified
 	}
 	return hc.do(c)
 }

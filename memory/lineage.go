@@ -19,8 +19,8 @@ type lineage struct {
 	last              int            // last known turn
 	first             int            // first turn that is kept
 	own               int            // turns that the execution committed
-	gap               bool           // others committed since it began
-	parted            bool           // the head is of an older format: the epoch stands beside it
+	gap               bool           // whether others committed turns since it began
+	parted            bool           // whether the head has an older format: its epoch is a separate record
 	head              lastSeen
 }
 
@@ -70,7 +70,7 @@ func (l *lineage) refresh(ctx context.Context, again bool) error {
 			return err
 		}
 		l.standAt(h)
-	case l.head.there: // the thread has forgotten the lineage: its turns are numbered on
+	case l.head.there: // the thread has forgotten the lineage: its numbering continues
 		l.first = l.last + 1
 	}
 	l.head = head

@@ -70,9 +70,9 @@ func (t *TurnReport) clone() TurnReport {
 	return c
 }
 
-// reports has the report of the turn at work, or of the last one. It may be read and
-// added to at any time: each function locks it. The reports of hook calls stand in an
-// array that the next turn uses again: whoever is given some gets copies.
+// reports holds the report of the current turn, or of the last one. It may be
+// read and extended at any time: each method locks it. The reports of hook calls
+// stand in an array that the next turn uses again: callers get copies.
 type reports struct {
 	mu   sync.Mutex
 	turn TurnReport
@@ -97,8 +97,8 @@ func (r *reports) open(execution string, step int) {
 	}
 }
 
-// called adds n reports of hook calls, and returns them if they are wanted. A turn has
-// most of them or so.
+// called adds n reports of hook calls, and returns copies if they are wanted.
+// most is about how many a turn has.
 func (r *reports) called(n, most int, wanted bool, report func(i int) HookReport) []HookReport {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -28,15 +28,15 @@ type Run struct {
 	reports reports
 	family  family
 	stop    context.Context
-	cancel  context.CancelFunc // ends stop, and what is at work in a child, when the run ends
+	cancel  context.CancelFunc // ends stop, and operations in progress in a child, when the run ends
 	mu      cellLock
 
-	siblings []sibling // what hooks see of the layers; guarded by mu
+	siblings []sibling // the layers' states as hooks see them; guarded by mu
 
 	work   token // held during an operation
 	writer writer
 
-	// What follows belongs to the operation at work.
+	// The following belongs to the current operation.
 	lineage  lineage
 	log      heldLog
 	texts    *texts
@@ -44,12 +44,12 @@ type Run struct {
 	ending   ending
 	contribs []projection.Contribution // of the active layers that recall, in slot order
 	turn     *turn                     // nil between turns
-	room     turn                      // where each of them is
+	room     turn                      // its memory
 	taken    []projection.Item         // a buffer
-	spare    []call                    // of a hook, which are over: the next ones are made of them
-	clock    *time.Timer               // of those calls, as is done
+	spare    []call                    // of a finished hook; their memory is reused for the next calls
+	clock    *time.Timer               // of those calls, likewise
 	done     chan struct{}
-	untraced trace.TracerProvider // that made no span for the run; nil: none
+	untraced trace.TracerProvider // the one that made no span for the run; nil: none
 }
 
 // turn is the current turn as far as it has got.
@@ -142,7 +142,8 @@ func (r *Run) Execution() *Execution {
 	return &x.Execution
 }
 
-// layerStates returns what hooks see of the layers, which nobody changes.
+// layerStates returns the layers' states as hooks see them. The slice is never
+// modified: it is replaced when a state changes.
 func (r *Run) layerStates() []sibling {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +159,8 @@ func (r *Run) layerStates() []sibling {
 	return r.siblings
 }
 
-// Report says how the turn at work went so far, or the last one if none is.
+// Report returns how the current turn has gone so far, or the last one if there
+// is none.
 func (r *Run) Report() TurnReport {
 	return r.reports.now()
 }

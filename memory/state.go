@@ -15,19 +15,19 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// lastSeen tells of what stood under a key when it was last read or written.
+// lastSeen describes the value of a key when it was last read or written.
 type lastSeen struct {
 	there   bool
 	version storage.Version
-	current bool   // version is known
-	moved   uint64 // what moves said of the key then
+	current bool   // whether version is known
+	moved   uint64 // what moves said about the key then
 }
 
-// stale reports whether the key must be read before it is written: its version is
-// not known, or another run of the Memory may have changed it since.
+// stale reports whether the key must be read before it is written: its version
+// is unknown, or another run of the Memory may have changed it.
 func (s *lastSeen) stale(moved *atomic.Uint64) bool { return !s.current || s.moved != moved.Load() }
 
-// look reads what stands under a key, nil if nothing does.
+// look reads the value of a key; raw is nil if it is absent.
 func (m *Memory) look(ctx context.Context, key string, moved *atomic.Uint64) (raw []byte, s lastSeen, err error) {
 	s.current, s.moved = true, moved.Load()
 	if raw, s.version, err = m.store.Get(ctx, key); errors.Is(err, storage.ErrNotFound) {
@@ -37,12 +37,12 @@ func (m *Memory) look(ctx context.Context, key string, moved *atomic.Uint64) (ra
 	return raw, s, err
 }
 
-// kept is a state's envelope as it was last read or written.
+// kept is a state's envelope, as it was last read or written.
 type kept struct {
 	lastSeen
 	stored.Envelope
 	raw []byte // nil: absent
-	own bool   // State's memory is nobody else's
+	own bool   // whether nothing else refers to the memory of State
 }
 
 // loadState reads the envelope of the layer's scope. was is the expected one.
@@ -63,16 +63,16 @@ func (c *cell) loadState(ctx context.Context, was *kept) (kept, error) {
 	return k, err
 }
 
-// cellLock is the lock of a run's cells.
+// cellLock guards the cells of a run.
 type cellLock struct {
 	sync.Mutex
-	changed bool // what hooks see of the layers, since it was last told
+	changed bool // whether a state has changed since [Run.layerStates] was called
 }
 
 // cell is one layer in one execution.
 type cell struct {
 	layer    *Layer
-	mu       *cellLock // of the run
+	mu       *cellLock // the run's
 	m        *Memory
 	prefix   string // of the keys of the layer's scope
 	stateKey string
@@ -133,7 +133,7 @@ func (c *cell) load(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// begin sets the state that the layer has when nothing is changed yet.
+// begin sets the state before any change.
 func (c *cell) begin(state any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +141,7 @@ func (c *cell) begin(state any) {
 	c.mu.changed = true
 }
 
-// disable takes the layer out of the execution.
+// disable makes the layer absent from the execution.
 func (c *cell) disable(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,17 +168,17 @@ func (c *cell) decode(k *kept) (state any, found bool, err error) {
 	return state, true, nil
 }
 
-// mostSpare is how many bytes are kept where the next state may go.
+// mostSpare is how many bytes of memory are kept for the next state.
 const mostSpare = 64 << 10
 
-// stateEncoder encodes states, one after the other into the same memory.
+// stateEncoder encodes states into a buffer that it reuses.
 type stateEncoder struct {
 	buffer bytes.Buffer
 	json   *json.Encoder // to buffer
 }
 
-// encode returns what encoding/json makes of a state, until the next call. A panic is
-// an error.
+// encode returns the JSON of a state, which is valid until the next call. A panic
+// becomes an error.
 func (e *stateEncoder) encode(state any) (data []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -197,7 +197,7 @@ func (e *stateEncoder) encode(state any) (data []byte, err error) {
 	return bytes.TrimSuffix(e.buffer.Bytes(), []byte("\n")), nil
 }
 
-// apply returns the state after a change. The state itself stays as it is.
+// apply returns the state after a change, without modifying the state itself.
 func (l *Layer) apply(state any, ch *change) (next any, err error) {
 	if ch.clear {
 		state = l.code.zero()

@@ -52,8 +52,8 @@ func (r *Run) loadLog(ctx context.Context) error {
 	return r.loadEpoch(ctx, log, e, turns)
 }
 
-// readEpoch reads the epoch that the lineage's last turn left; nil if it left
-// none.
+// readEpoch returns the epoch that the lineage's last turn left, or nil if it
+// left none. That of an older head is a separate record.
 func (r *Run) readEpoch(ctx context.Context, h *stored.Head) (*epochHead, error) {
 	key, data := r.lineage.headKey, h.Epoch
 	if !h.HasEpoch() {

@@ -23,7 +23,7 @@ type texts struct {
 	before  []*text                    // when a turn was last stored
 	fresh   []*text                    // found since then
 	buffer  []byte                     // of their encodings
-	spare   []*text                    // forgotten: the next ones are made of them
+	spare   []*text                    // forgotten ones, to be reused
 }
 
 // text is one item with where it is stored.
@@ -90,7 +90,7 @@ func (t *texts) find(it *projection.Item, size int) *text {
 	return x
 }
 
-// make returns a text, where there is one of one that was forgotten.
+// make returns a text, in the memory of a forgotten one if there is any.
 func (t *texts) make(it *projection.Item, size int, next *text) *text {
 	var x *text
 	if n := len(t.spare); n > 0 {
@@ -102,8 +102,9 @@ func (t *texts) make(it *projection.Item, size int, next *text) *text {
 	return x
 }
 
-// turn returns whose record turn n refers to for a text: its own, if the text is
-// new or was stored so long ago that the record will go before turn n does.
+// turn returns the turn to whose record turn n refers for a text: n itself if
+// the text is new, or stored so long ago that its record will be deleted before
+// turn n.
 func (t *texts) turn(x *text, n int) int {
 	if x.turn == 0 || t.keep > 0 && x.turn <= n-max(t.keep/2, 1) {
 		return n

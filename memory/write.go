@@ -28,12 +28,12 @@ type writer struct {
 	doubt    *batch  // may have been applied by the store
 	landed   *turned // written, but not in the log yet
 
-	// Buffers, used again.
-	batch                                                              *batch   // the one before
+	// Reused buffers.
+	batch                                                              *batch   // the previous one
 	keys                                                               []string // of a batch
 	states                                                             stateEncoder
 	turnBytes, epochBytes, headBytes, stateBytes, runBytes, layerBytes []byte
-	turnFrame, epochFrame                                              []byte // of what is stored of them
+	turnFrame, epochFrame                                              []byte // as stored
 }
 
 // write makes the changes of a run, and of its parent if one is given, durable

@@ -89,7 +89,7 @@ type Store struct {
 	fields atomic.Pointer[[]string] // declared; the slice is replaced, never changed
 	closed atomic.Bool
 
-	writer            writer // used by the group alone
+	writer            writer // used only by the group
 	commits, resident int    // see trim; used only by the writer
 
 	snapshot bool   // whether this is a snapshot of the store at path

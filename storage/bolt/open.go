@@ -157,10 +157,9 @@ func (s *Store) lock(ctx context.Context) (*bbolt.DB, error) {
 	}
 }
 
-// freelistType is how bbolt keeps free pages in memory. With a map, it sorts all of
-// them for each commit, which writes them in order: in a file with 70,000 free pages a
-// small commit takes two to five times as long as with an array, and in one with few
-// it allocates more. The file is the same.
+// freelistType is how bbolt keeps the numbers of free pages in memory. Each commit
+// writes them in order, for which it must sort a map: with 70,000 free pages a small
+// commit takes two to five times as long as with an array. The file is the same.
 const freelistType = bbolt.FreelistArrayType
 
 // openFile opens a file with bbolt. It does not wait for the lock: if it is

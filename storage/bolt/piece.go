@@ -103,7 +103,7 @@ func (w *writer) seal(key string, seq uint64, value []byte) ([]byte, error) {
 	return w.frame(key, seq|inPieces, b), nil
 }
 
-// frame makes a frame, which holds until the transaction is over.
+// frame returns a frame that is valid until the transaction is over.
 func (w *writer) frame(key string, seq uint64, value []byte) []byte {
 	from := len(w.frames)
 	w.frames = engine.AppendSealed(w.frames, key, seq, value)

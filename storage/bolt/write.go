@@ -64,8 +64,8 @@ func (s *Store) commit(batches [][]storage.Op) []error {
 	return errs
 }
 
-// writer makes changes in a transaction. Its buffers are used again for the next one:
-// when a transaction is over, bbolt has its values in pages.
+// writer makes changes in a transaction. Its buffers are reused: after a transaction,
+// bbolt refers to none of its keys and values.
 type writer struct {
 	tx          *bbolt.Tx
 	data        *bbolt.Bucket
@@ -75,15 +75,15 @@ type writer struct {
 	watched     bool
 	events      []storage.Event
 
-	key    []byte // that is looked for
-	frames []byte // of the values set
+	key    []byte // buffer for a key
+	frames []byte // buffer for the frames of a transaction
 }
 
-// mostFrames bounds the buffer of frames that is kept.
+// mostFrames bounds the size of the buffer that is kept between transactions.
 const mostFrames = 1 << 20
 
-// begin begins with a transaction. Buckets beside data are opened when they are
-// needed, which most turns do not.
+// begin prepares the writer for a transaction. Buckets other than data are opened
+// when they are needed, which is seldom.
 func (w *writer) begin(tx *bbolt.Tx, fields []string, watched bool) (err error) {
 	w.tx, w.data, w.fields, w.watched = tx, tx.Bucket(bucketData), fields, watched
 	w.data.FillPercent = fillData
@@ -93,7 +93,7 @@ func (w *writer) begin(tx *bbolt.Tx, fields []string, watched bool) (err error) 
 	return err
 }
 
-// end is after the transaction. It returns what it changed, if that is watched.
+// end releases the transaction. It returns the changes, if they are watched.
 func (w *writer) end() []storage.Event {
 	events := w.events
 	if cap(w.frames) > mostFrames {
@@ -111,7 +111,7 @@ const (
 	fillPieces = 1
 )
 
-// pieces returns the bucket of pieces; nil in a file of version 1.
+// pieces returns the bucket of pieces, or nil in a file of version 1.
 func (w *writer) pieces() *bbolt.Bucket {
 	b := w.tx.Bucket(bucketPieces)
 	if b != nil {
@@ -120,8 +120,8 @@ func (w *writer) pieces() *bbolt.Bucket {
 	return b
 }
 
-// get returns the frame of a key, nil if there is none. A cursor goes the way from the
-// root again without making room for it, as [bbolt.Bucket.Get] does each time.
+// get returns the frame of a key, or nil if there is none. It reuses a cursor, where
+// [bbolt.Bucket.Get] allocates one, and the path from the root, each time.
 func (w *writer) get(key string) []byte {
 	w.key = append(w.key[:0], key...)
 	if k, frame := w.cursor.Seek(w.key); bytes.Equal(k, w.key) {

@@ -43,14 +43,13 @@ const (
 	leastBased = 1 << 10 // size of the smallest state with a base
 )
 
-// Holds reports whether the envelope goes on using the memory of a state that it
-// replaced.
+// Holds reports whether the envelope refers to the memory of state.
 func (e *Envelope) Holds(state []byte) bool {
 	same := func(b []byte) bool { return len(b) > 0 && len(state) > 0 && &b[0] == &state[0] }
 	return same(e.State) || same(e.base)
 }
 
-// BaseKey returns the key of the base of the state that has a key.
+// BaseKey returns the key of the base of the state stored under key.
 func BaseKey(stateKey string) string { return strings.TrimSuffix(stateKey, "state") + "base" }
 
 // appendHead appends the envelope without the state.

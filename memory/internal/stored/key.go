@@ -14,8 +14,8 @@ import (
 // another segment; numbers have twelve digits, so that byte order is numeric
 // order.
 //
-//	_threads/<thread>/head                    where the thread stands, and what its next
-//	                                          projection goes on from
+//	_threads/<thread>/head                    the thread's last turn, and where its next
+//	                                          projection continues
 //	_threads/<thread>/turns/<turn>            one turn
 //	_threads/<thread>/runs/<root>/<execution>/head, turns/<turn>
 //	                                          the same of a child; root is the turn of the
@@ -25,12 +25,12 @@ import (
 //	_layers/<layer>/<kind>/<id>/base          its base, if it is stored as an addition
 //	_layers/<layer>/<kind>/<id>/r<clears>/…   its records there
 //
-// Stores of older formats have the second half of a head in a record of its own,
-// beside it under "epoch", until the lineage goes on.
+// Before format 4, where the next projection continues was a separate record,
+// <lineage>/epoch. The lineage's next turn deletes it.
 //
-// What stands before "turns/" is a lineage. A child's lineage lies below its
-// thread, beside the thread's turns, so that it goes when the thread forgets
-// the turn that it was part of.
+// What precedes "turns/" is a lineage. A child's lineage is below its thread,
+// next to the thread's turns, so that it is deleted when the thread forgets the
+// turn to which it belongs.
 const (
 	ThreadSpace = "_threads/"
 	RunSpace    = "_runs/"
@@ -54,8 +54,8 @@ func TurnsPrefix(lineage string) string { return lineage + "turns/" }
 // TurnKey returns the key of a turn.
 func TurnKey(lineage string, turn int) string { return lineage + "turns/" + Pad(turn) }
 
-// EpochKey returns the key of what a lineage's next projection goes on from, where that
-// does not stand in its head.
+// EpochKey returns the key of the state with which a lineage's next projection
+// continues, if that is not part of its head.
 func EpochKey(lineage string) string { return lineage + "epoch" }
 
 // HeadKey returns the key of a lineage's [Head].

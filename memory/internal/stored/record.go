@@ -12,10 +12,10 @@ import (
 	"github.com/stratamem/strata/storage"
 )
 
-// Format is the version of the records of threads. From 2 on, turns, epochs and
-// states may be packed, and from 3 on an epoch is a state of package projection;
-// only heads and epochs say so, and heads are what is read first. From 4 on the epoch
-// stands in the head; a head of an older format has it beside itself.
+// Format is the version of the records of threads. Since 2, turns, epochs and
+// states may be packed; since 3, an epoch is a state of package projection; since
+// 4, it is part of the head. Only heads and epochs carry the version, and heads
+// are read first.
 const Format = 4
 
 // Decode reads the record that is stored under a key.
@@ -56,16 +56,17 @@ type Head struct {
 	First     int    `json:"first"`           // the first that is kept
 	Execution string `json:"execution"`       // that wrote it
 	Whole     bool   `json:"whole,omitempty"` // the log of that execution is all turns
-	Epoch     []byte `json:"epoch,omitempty"` // what its next projection goes on from, packed
+	Epoch     []byte `json:"epoch,omitempty"` // where its next projection continues, packed
 }
 
-// HasEpoch reports whether the epoch stands in the head, where there is one.
+// HasEpoch reports whether the epoch is part of the head, not a separate record.
 func (h *Head) HasEpoch() bool { return h.V >= 4 }
 
-// HeadSize bounds the bytes of a head with an epoch of some, and an execution's id.
+// HeadSize returns an upper bound of the size of a head, given those of its epoch
+// and of the execution's id, all in bytes.
 func HeadSize(epoch, id int) int { return 128 + 2*id + base64.StdEncoding.EncodedLen(epoch) }
 
-// Append appends the encoding of the head, of the newest format.
+// Append appends the encoding of the head in the newest format.
 func (h *Head) Append(b []byte) []byte {
 	b = append(b, `{"v":4`...)
 	b = appendjson.Int(b, "turn", h.Turn)
