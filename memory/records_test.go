@@ -3,6 +3,7 @@ package memory_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/storage"
 	"github.com/stratamem/strata/storage/mem"
+	"github.com/stratamem/strata/storage/storagetest"
 )
 
 // TestRecordsOfOthers: what a run has written does not hide what another writes later, and
@@ -91,5 +93,74 @@ func TestFirstConflictDoesNotWait(t *testing.T) {
 			}
 			end(t, run)
 		})
+	}
+}
+
+// TestStateThatInitMade: a change of a state that Init has made, and that is not stored yet, is
+// made on it, whatever others have written beside it; where they have cleared it, on nothing.
+func TestStateThatInitMade(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		other memory.Change[counter]
+		want  string
+	}{
+		{"nobody else", memory.Change[counter]{}, `{"n":8}`},
+		{"a record of another run", memory.Change[counter]{}.Put("k", []byte("x")), `{"n":8}`},
+		{"a state of another run", add(10), `{"n":18}`},
+		{"cleared by another run", memory.Clear[counter](), `{"n":1}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var change memory.Change[counter]
+			layer := memory.Define(memory.Spec{ID: "a", Scope: memory.ScopeResource}, memory.Hooks[counter]{
+				Init: func(_ context.Context, in *memory.InitInput[counter]) (counter, error) {
+					if !in.Found {
+						return counter{7}, nil
+					}
+					return in.State, nil
+				},
+				Store: func(context.Context, *memory.StoreInput[counter]) (memory.Change[counter], error) { return change, nil },
+			})
+			store := mem.New()
+			m := newMemory(t, store, nil, layer)
+			one, two := begin(t, m, memory.Identity{Thread: "one", Resource: "r"}), begin(t, m, memory.Identity{Thread: "two", Resource: "r"})
+			change = c.other
+			project(t, two, user("hello"))
+			commit(t, two, "hi")
+			change = add(1)
+			project(t, one, user("hello"))
+			commit(t, one, "hi")
+			if got := stored(t, store, "a"); got != c.want {
+				t.Errorf("state %s, want %s", got, c.want)
+			}
+			end(t, one)
+			end(t, two)
+		})
+	}
+}
+
+// TestLargestState: a state may have as many bytes as a value of the store has beside its
+// envelope, which is 64, and no more.
+func TestLargestState(t *testing.T) {
+	for over, want := range []string{"", "write state: 4033 bytes are over 4032"} {
+		store := storagetest.Limited(mem.New(), storagetest.Small)
+		text := strings.Repeat("x", storagetest.Small.Value-64-len(`{"texts":[""]}`)+over)
+		layer := memory.Define(memory.Spec{ID: "a"}, memory.Hooks[grown]{
+			Store: func(context.Context, *memory.StoreInput[grown]) (memory.Change[grown], error) {
+				return memory.Update(func(grown) grown { return grown{[]string{text}} }), nil
+			},
+		})
+		run := begin(t, newMemory(t, store, nil, layer), memory.Identity{})
+		project(t, run, user("hello"))
+		commit(t, run, "hi")
+		got := ""
+		for _, h := range run.Report().Hooks {
+			if h.Error != "" {
+				got = h.Error
+			}
+		}
+		if !strings.Contains(got, want) || (want == "") != (stored(t, store, "a") != "") {
+			t.Errorf("%d bytes too many: reported %q, want %q", over, got, want)
+		}
+		end(t, run)
 	}
 }
