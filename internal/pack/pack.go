@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -78,11 +79,17 @@ func Pack(buffer *[]byte, record []byte) []byte {
 // Unpack reverses Pack. Data that is not a frame is returned unchanged.
 func Unpack(stored []byte) ([]byte, error) {
 	var buffer []byte
-	return UnpackTo(&buffer, stored)
+	return unpack(&buffer, stored)
 }
 
 // UnpackTo is like Unpack, and appends what it unpacks to a buffer.
 func UnpackTo(buffer *[]byte, stored []byte) ([]byte, error) {
+	const most = 4 // times what is stored: of more, the decoder makes just the room
+	*buffer = slices.Grow(*buffer, most*len(stored))
+	return unpack(buffer, stored)
+}
+
+func unpack(buffer *[]byte, stored []byte) ([]byte, error) {
 	if !bytes.HasPrefix(stored, frame) {
 		return stored, nil
 	}

@@ -107,3 +107,29 @@ func TestHeld(t *testing.T) {
 		t.Errorf("%d KB are kept", (after-before)>>10)
 	}
 }
+
+// TestUnpackTo shows that records unpacked into one buffer stand there side by
+// side, and that a buffer with room enough is not replaced.
+func TestUnpackTo(t *testing.T) {
+	buffer := make([]byte, 0, 1<<16)
+	room := &buffer[:1][0]
+	var got [][]byte
+	for i := range 3 {
+		record, err := pack.UnpackTo(&buffer, pack.Pack(new([]byte), bytes.Repeat([]byte{byte('a' + i)}, 1000)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, record)
+	}
+	for i, record := range got {
+		if !bytes.Equal(record, bytes.Repeat([]byte{byte('a' + i)}, 1000)) {
+			t.Errorf("record %d is %.20q…", i, record)
+		}
+	}
+	if &buffer[0] != room || len(buffer) != 3000 {
+		t.Errorf("the buffer was replaced, or has %d bytes", len(buffer))
+	}
+	if _, err := pack.UnpackTo(&buffer, []byte("\x28\xb5\x2f\xfdrubbish")); !errors.Is(err, pack.ErrDamaged) || len(buffer) != 3000 {
+		t.Errorf("error %v, buffer of %d bytes", err, len(buffer))
+	}
+}
