@@ -108,6 +108,7 @@ func words(text string) iter.Seq[word] {
 	return func(yield func(word) bool) {
 		start, end := -1, 0 // of a run
 		dense := false      // whether the run is in a script without spaces
+		plain := false      // whether it has only small letters and digits of ASCII
 		var joint rune      // the apostrophe or hyphen right before the run
 		var before string   // the word before the joint
 		emit := func() bool {
@@ -124,11 +125,18 @@ func words(text string) iter.Seq[word] {
 				return true
 			}
 			r, _ := utf8.DecodeRuneInString(run)
-			before = strings.ToLower(run)
+			if before = run; !plain {
+				before = strings.ToLower(run)
+			}
 			return yield(word{text: before, capital: unicode.IsUpper(r)}) &&
 				(first != '-' || !unicode.IsLetter(r) || yield(word{text: was + before}))
 		}
 		for i, r := range text {
+			small := r >= 'a' && r <= 'z' || r >= '0' && r <= '9'
+			if small && start >= 0 && !dense && end-start <= maxWord {
+				end = i + 1
+				continue
+			}
 			letter := unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) && start >= 0
 			if !letter {
 				ended := start >= 0
@@ -148,8 +156,9 @@ func words(text string) iter.Seq[word] {
 				return
 			}
 			if start < 0 {
-				start, dense = i, d
+				start, dense, plain = i, d, true
 			}
+			plain = plain && small
 			end = i + utf8.RuneLen(r)
 		}
 		emit()

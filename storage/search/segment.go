@@ -75,8 +75,9 @@ func newSegment(a *analysis, docs []Doc) *segment {
 	for i := range docs {
 		size += len(docs[i].Text)
 	}
-	const each = 16 // bytes of text for each of its terms, about
-	lists := make(map[string][]posting, size/each)
+	const each = 16                           // bytes of text for each of its terms, about
+	places := make(map[string]int, size/each) // in terms
+	s.terms = make([]termList, 0, size/each)
 	room := make([]posting, 0, size/each) // most terms are in one document
 	for i := range docs {
 		d := &docs[i]
@@ -100,22 +101,24 @@ func newSegment(a *analysis, docs []Doc) *segment {
 			}
 			e.length++
 			t := a.term(w.text)
-			list := lists[t]
-			n := len(list)
-			switch {
-			case n == 0:
+			at, ok := places[t]
+			if !ok {
+				places[t] = len(s.terms)
 				room = append(room, posting{uint32(i), 1})
 				last := len(room)
-				lists[t] = room[last-1 : last : last]
-			case list[n-1].doc == uint32(i):
-				list[n-1].count = min(list[n-1].count+1, maxCount)
-			default:
-				lists[t] = append(list, posting{uint32(i), 1})
+				s.terms = append(s.terms, termList{t, room[last-1 : last : last]})
+				continue
+			}
+			list := s.terms[at].postings
+			if last := &list[len(list)-1]; last.doc == uint32(i) {
+				last.count = min(last.count+1, maxCount)
+			} else {
+				s.terms[at].postings = append(list, posting{uint32(i), 1})
 			}
 		}
 		s.docs = append(s.docs, e)
 	}
-	s.setTerms(lists)
+	s.sortTerms()
 	return s
 }
 
@@ -124,6 +127,10 @@ func (s *segment) setTerms(lists map[string][]posting) {
 	for t, list := range lists {
 		s.terms = append(s.terms, termList{t, list})
 	}
+	s.sortTerms()
+}
+
+func (s *segment) sortTerms() {
 	slices.SortFunc(s.terms, func(a, b termList) int { return cmp.Compare(a.term, b.term) })
 }
 
