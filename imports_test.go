@@ -52,8 +52,9 @@ var rules = []rule{
 	{pkg: "internal/appendjson"},
 	{pkg: "internal/levels", packages: []string{"storage"}},
 	{pkg: "internal/secret"},
+	{pkg: "internal/recent"},
 	{pkg: "internal/pack", modules: []string{"github.com/klauspost/compress"}},
-	{pkg: "storage/search", packages: []string{"storage", "internal/levels", "internal/pack"}, modules: []string{"github.com/kljensen/snowball"}},
+	{pkg: "storage/search", packages: []string{"storage", "internal/levels", "internal/pack", "internal/recent"}, modules: []string{"github.com/kljensen/snowball"}},
 	{pkg: "soma/guard", modules: []string{"github.com/expr-lang/expr"}},
 	{pkg: "soma", packages: []string{"storage", "storage/search", "internal/jsonvalue"}, modules: []string{
 		"golang.org/x/text", // NFC and NFD forms of an id are one
@@ -85,7 +86,7 @@ var rules = []rule{
 	}, tests: otelSDK},
 	{pkg: "memory/layertest", packages: []string{"memory", "projection", "storage", "storage/mem", "storage/storagetest"}, modules: []string{"github.com/google/go-cmp"}},
 	// A layer's records are read with the options and errors of storage.
-	{pkg: "layers", packages: []string{"memory", "projection", "storage", "internal/levels", "internal/pack", "internal/secret", "storage/docs", "storage/search", "storage/vector"}},
+	{pkg: "layers", packages: []string{"memory", "projection", "storage", "internal/levels", "internal/pack", "internal/recent", "internal/secret", "storage/docs", "storage/search", "storage/vector"}},
 
 	{pkg: "internal/transcript", packages: []string{"projection"}},
 	{pkg: "internal/demo", packages: []string{"internal/transcript"}},

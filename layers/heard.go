@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/stratamem/strata/internal/pack"
+	"github.com/stratamem/strata/internal/recent"
 	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/storage"
 )
@@ -21,9 +22,9 @@ import (
 type heard struct {
 	seed  maphash.Seed
 	mu    sync.Mutex
-	said  recent[saidOnce] // by place
-	texts recent[uint64]   // digests of texts, by place; holds more mentions, because repeated texts are not read
-	rooms sync.Pool        // of *[]byte, to unpack records in
+	said  recent.Cache[uint64, saidOnce] // by place
+	texts recent.Cache[uint64, uint64]   // digests of texts, by place; holds more mentions, because repeated texts are not read
+	rooms sync.Pool                      // of *[]byte, to unpack records in
 }
 
 // saidOnce is a mention with the digest of the record from which it was read.
@@ -33,30 +34,9 @@ type saidOnce struct {
 }
 
 func newHeard() *heard {
-	return &heard{seed: maphash.MakeSeed(), said: recent[saidOnce]{limit: 1 << 10}, texts: recent[uint64]{limit: 1 << 13}}
-}
-
-// recent is a map of recently used entries, at most twice the limit.
-type recent[V any] struct {
-	limit      int
-	young, old map[uint64]V
-}
-
-func (r *recent[V]) get(key uint64) (V, bool) {
-	v, ok := r.young[key]
-	if !ok {
-		if v, ok = r.old[key]; ok {
-			r.put(key, v)
-		}
-	}
-	return v, ok
-}
-
-func (r *recent[V]) put(key uint64, v V) {
-	if r.young == nil || len(r.young) == r.limit {
-		r.young, r.old = make(map[uint64]V), r.young
-	}
-	r.young[key] = v
+	h := &heard{seed: maphash.MakeSeed()}
+	h.said.Limit, h.texts.Limit = 1<<10, 1<<13
+	return h
 }
 
 // read returns the first n mentions at places that say different things, and
@@ -105,14 +85,14 @@ func (h *heard) read(ctx context.Context, r *memory.Records, places iter.Seq[pla
 func (h *heard) text(key uint64) (uint64, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.texts.get(key)
+	return h.texts.Get(key)
 }
 
 // mention returns the content of a line of a record.
 func (h *heard) mention(key uint64, turn *turnRecord, line int) (Mention, bool) {
 	sum := maphash.Bytes(h.seed, turn.stored)
 	h.mu.Lock()
-	s, ok := h.said.get(key)
+	s, ok := h.said.Get(key)
 	h.mu.Unlock()
 	if ok && s.record == sum {
 		return s.Mention, true
@@ -123,8 +103,8 @@ func (h *heard) mention(key uint64, turn *turnRecord, line int) (Mention, bool) 
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.said.put(key, saidOnce{m, sum})
-	h.texts.put(key, maphash.String(h.seed, m.Text))
+	h.said.Put(key, saidOnce{m, sum})
+	h.texts.Put(key, maphash.String(h.seed, m.Text))
 	return m, true
 }
 

@@ -3,6 +3,8 @@ package search
 import (
 	"bytes"
 	"sync"
+
+	"github.com/stratamem/strata/internal/recent"
 )
 
 // unpacked caches decoded records of documents that were read lately: what is
@@ -11,18 +13,14 @@ import (
 // its bytes, so a changed record is read again. The zero value is empty; nil
 // caches nothing.
 type unpacked struct {
-	mu          sync.Mutex
-	now, before map[string]unpackedRecord // by key: those used since the last swap, and before it
-	bytes       int                       // of now
+	mu      sync.Mutex
+	records recent.Cache[string, unpackedRecord] // by key, of bytes
 }
 
 type unpackedRecord struct {
 	stored []byte
 	docs   []Doc
 }
-
-// unpackedBytes is the maximum size of now and of before.
-const unpackedBytes = 512 << 10
 
 // read returns the documents of a record, which must not be modified.
 func (u *unpacked) read(key, id string, stored []byte) ([]Doc, error) {
@@ -42,33 +40,22 @@ func (u *unpacked) read(key, id string, stored []byte) ([]Doc, error) {
 func (u *unpacked) get(key string, stored []byte) ([]Doc, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	r, ok := u.now[key]
-	if !ok {
-		if r, ok = u.before[key]; ok {
-			delete(u.before, key)
-			u.keep(key, r)
-		}
-	}
+	r, ok := u.records.Get(key)
 	return r.docs, ok && bytes.Equal(r.stored, stored)
 }
 
 func (u *unpacked) put(key string, r unpackedRecord) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.keep(key, r)
+	u.records.Limit, u.records.Size = 512<<10, sizeOfRecord
+	u.records.Put(key, r)
 }
 
-func (u *unpacked) keep(key string, r unpackedRecord) {
+func sizeOfRecord(key string, r unpackedRecord) int {
 	size := len(key) + len(r.stored)
 	for i := range r.docs {
 		const fields = 256
 		size += fields + len(r.docs[i].Text)
 	}
-	if size > unpackedBytes/4 {
-		return
-	}
-	if u.bytes += size; u.now == nil || u.bytes > unpackedBytes {
-		u.now, u.before, u.bytes = make(map[string]unpackedRecord), u.now, size
-	}
-	u.now[key] = r
+	return size
 }
