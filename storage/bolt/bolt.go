@@ -25,12 +25,14 @@
 //
 // # Speed
 //
-// The cost of a commit is the pages that it writes, of 4 KiB on most systems:
-// for each key changed its leaf and the pages that lead to it, which
+// The cost of a commit is the pages that it writes: of 4 KiB on most systems,
+// and of 2 KiB in a file that was created or compacted without [storage.Full],
+// whose promise needs each page to be in a block of its own on the disk. For each
+// key changed it writes its leaf and the pages that lead to it, which
 // neighbouring keys share, and three more. Twenty small keys that are far apart
 // take thirty to forty pages, whatever their size, so keys that are written
 // together should sort together, for example by beginning with a time. Setting
-// a key to the value that it has writes none of them. A record of more than 996
+// a key to the value that it has writes none of them. A record of more than 992
 // bytes, or a document of more than 2,016, is stored separately: changing a
 // neighbour does not rewrite it, and setting it takes its own size in pages and
 // three or four more.

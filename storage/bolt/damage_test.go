@@ -104,7 +104,7 @@ func TestDamagedPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := os.Getpagesize()
+	page := pageSize(good)
 	dir := t.TempDir()
 	detected := 0
 	for n := 2; n < len(good)/page; n++ {

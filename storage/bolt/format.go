@@ -19,9 +19,9 @@ import (
 //	pieces   number, 8 bytes, big-endian → piece of a value
 //	index    entry of package engine → nothing
 //
-// A record of more than 996 bytes and a document of more than 2,016 are cut
-// into pieces of 996, the last one shorter; older programs cut both at 2,016,
-// and any size is read. Their numbers are consecutive. In place of the value,
+// A record of more than 992 bytes and a document of more than 2,016 are cut
+// into pieces of 992, the last one shorter; older programs cut at 996 and 2,016,
+// and any size is read. Pages have any size that bbolt has. Their numbers are consecutive. In place of the value,
 // the frame has
 //
 //	first piece   8 bytes, big-endian

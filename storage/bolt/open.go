@@ -79,7 +79,7 @@ func (s *Store) prepare() error {
 		if s.opts.ReadOnly {
 			return fmt.Errorf("open %s: no such store: %w", s.path, fs.ErrNotExist)
 		}
-		if err := create(s.path); err != nil {
+		if err := create(s.path, s.opts.Durability); err != nil {
 			return fmt.Errorf("create %s: %w", s.path, diskError(err))
 		}
 		return nil
@@ -91,10 +91,18 @@ func (s *Store) prepare() error {
 	return probe(s.path)
 }
 
+// pageSize returns that of a new file, 0 for the system's.
+func pageSize(d storage.Durability) int {
+	if d == storage.Full {
+		return 0
+	}
+	return smallPage
+}
+
 // create makes an empty store next to path and links it there when it is
 // complete: a crash leaves no file that cannot be opened, and if two processes
 // create the same file, one of them wins.
-func create(path string) error {
+func create(path string, d storage.Durability) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp.*")
 	if err != nil {
 		return err
@@ -103,7 +111,7 @@ func create(path string) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	db, err := bbolt.Open(f.Name(), 0o600, nil)
+	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{PageSize: pageSize(d)})
 	if err != nil {
 		return err
 	}
@@ -172,7 +180,8 @@ func (s *Store) openFile(path string) (*bbolt.DB, error) {
 			Timeout:      1, // one attempt
 			ReadOnly:     s.opts.ReadOnly,
 			NoSync:       s.opts.Durability != storage.Full,
-			FreelistType: freelistType, // kept on disk: opening does not scan the file
+			PageSize:     pageSize(s.opts.Durability), // of the file that Compact makes
+			FreelistType: freelistType,                // kept on disk: opening does not scan the file
 			NoStatistics: true,
 			OpenFile: func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
 				file, err = os.OpenFile(name, flag&^os.O_CREATE, mode)

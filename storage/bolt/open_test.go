@@ -3,6 +3,7 @@ package bolt_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,6 +51,65 @@ func open(tb testing.TB, path string, opts *bolt.Options) *bolt.Store {
 	return s
 }
 
+// pageSize returns that of a file, which its first meta page tells.
+func pageSize(file []byte) int { return int(binary.NativeEndian.Uint32(file[16+8:])) }
+
+// TestPageSize shows that a file that has to survive power loss has the system's
+// pages, so that no two meta pages share a block, and another smaller ones; that
+// Compact makes the file what it should be; and that any is read and written.
+func TestPageSize(t *testing.T) {
+	for _, c := range []struct {
+		made, compacted storage.Durability
+		before, after   int
+	}{
+		{storage.Full, storage.Full, os.Getpagesize(), os.Getpagesize()},
+		{storage.Process, storage.Process, 2048, 2048},
+		{storage.None, storage.Full, 2048, os.Getpagesize()},
+		{storage.Full, storage.Process, os.Getpagesize(), 2048},
+	} {
+		path := filepath.Join(t.TempDir(), "store.db")
+		check := func(want int) {
+			t.Helper()
+			file, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := pageSize(file); got != want {
+				t.Errorf("%+v: pages of %d bytes, want %d", c, got, want)
+			}
+		}
+		s := open(t, path, &bolt.Options{Durability: c.made})
+		large := bytes.Repeat([]byte("large "), 10_000)
+		if err := s.Apply(t.Context(), storage.Put("_a", large), storage.Put("_b", large[:1500])); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		check(c.before)
+		s = open(t, path, &bolt.Options{Durability: c.compacted})
+		if err := s.Apply(t.Context(), storage.Put("_b", large[:3000])); err != nil {
+			t.Fatal(err)
+		}
+		check(c.before)
+		if err := s.Compact(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range map[string][]byte{"_a": large, "_b": large[:3000]} {
+			if got, _, err := s.Get(t.Context(), key); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%+v: %s has %d bytes, want %d: %v", c, key, len(got), len(want), err)
+			}
+		}
+		if found := faults(t, s); len(found) > 0 {
+			t.Errorf("%+v: Check found %+v", c, found)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		check(c.after)
+	}
+}
+
 func write(t *testing.T, path string, content []byte) string {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -70,7 +130,7 @@ func TestOpenErrors(t *testing.T) {
 		copy(bad[at:], to)
 		return bad
 	}
-	junk := bytes.Repeat([]byte{0xAA}, os.Getpagesize())
+	junk := bytes.Repeat([]byte{0xAA}, pageSize(good))
 	foreign := filepath.Join(dir, "foreign.db")
 	db, err := bbolt.Open(foreign, 0o600, nil)
 	if err != nil {
@@ -89,7 +149,7 @@ func TestOpenErrors(t *testing.T) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	page := os.Getpagesize()
+	page := pageSize(good)
 	for _, c := range []struct {
 		name, path string
 		want       error

@@ -20,10 +20,15 @@ import (
 // or two and are not written again until the value is deleted.
 
 const (
+	// smallPage is the page size of files that are created without Full: most of
+	// what a turn writes is pages of which it changes little, and half of each is
+	// not written. It puts both meta pages, and pages of different commits, into one
+	// block of a disk, so a file that must survive power loss has the system's pages.
+	smallPage = 2048
 	// pieceBytes is the size of all pieces of a value but the last, and of the
-	// largest record that is not cut. Four fill a leaf of 4 KiB: a page has a
-	// header of 16 bytes, and each item one of 16 and a key of 8.
-	pieceBytes = (4096-16)/4 - (16 + 8)
+	// largest record that is not cut. Two fill a small leaf, and four one of 4 KiB: a
+	// page has a header of 16 bytes, and each item one of 16 and a key of 8.
+	pieceBytes = (smallPage-16)/2 - (16 + 8)
 	// mostDocument is the size of the largest document that is not cut. It is
 	// larger because documents are read by the thousand, in sequence.
 	mostDocument = (4096-16)/2 - (16 + 8)

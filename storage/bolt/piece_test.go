@@ -22,7 +22,7 @@ import (
 
 // pieceBytes and mostDocument are as format.go says.
 const (
-	pieceBytes   = 996
+	pieceBytes   = 992
 	mostDocument = 2016
 )
 
