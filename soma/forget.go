@@ -63,16 +63,6 @@ func (w *Writer) Forget(ctx context.Context, id, reason string) (Forgotten, erro
 	return out, nil
 }
 
-// ForgetAll forgets all entities that [Store.Forgettable] selects; see
-// [Writer.Forget].
-func (w *Writer) ForgetAll(ctx context.Context, q Query, reason string) (Forgotten, error) {
-	ids, err := w.s.Forgettable(ctx, q)
-	if err != nil {
-		return Forgotten{}, fmt.Errorf("forget: %w", err)
-	}
-	return w.ForgetEach(ctx, ids, reason)
-}
-
 // Forgettable returns type/id of all entities that q selects, quarantined ones
 // too. A Team selects what is its own, and not what is of no team.
 func (s *Store) Forgettable(ctx context.Context, q Query) (ids []string, err error) {

@@ -528,7 +528,7 @@ func TestForget(t *testing.T) {
 		if _, err := w.Sync(w.Context()); err != nil {
 			w.Error(err)
 		}
-		all, err := w.As(anna).ForgetAll(w.Context(), soma.Query{Layer: soma.Archive}, "all of it")
+		all, err := forgetAll(w.Context(), w.Store, w.As(anna), soma.Query{Layer: soma.Archive}, "all of it")
 		if err != nil || len(all.Entities) != 2 {
 			w.Errorf("forget all: %+v, %v", all, err)
 		}
@@ -547,7 +547,7 @@ func TestForgottenFiles(t *testing.T) {
 				w.check(err)
 				w.create(soma.Person("ben"), archived(fmt.Sprint("other ", i), strings.Repeat("harmless ", 1000)))
 			}
-			_, err := w.As(anna).ForgetAll(w.Context(), soma.Query{Text: secret}, "a leak")
+			_, err := forgetAll(w.Context(), w.Store, w.As(anna), soma.Query{Text: secret}, "a leak")
 			w.check(err)
 			w.check(storage.Compact(w.Context(), w.db))
 			w.Store.Close()

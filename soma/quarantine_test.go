@@ -1,6 +1,7 @@
 package soma_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -80,10 +81,19 @@ func TestQuarantineHolds(t *testing.T) {
 	}
 }
 
+// forgetAll forgets what a query selects.
+func forgetAll(ctx context.Context, s *soma.Store, w *soma.Writer, q soma.Query, reason string) (soma.Forgotten, error) {
+	ids, err := s.Forgettable(ctx, q)
+	if err != nil {
+		return soma.Forgotten{}, err
+	}
+	return w.ForgetEach(ctx, ids, reason)
+}
+
 // What a team has is forgotten with the team, and what is of all is not.
 func TestForgetTeam(t *testing.T) {
 	s, w := governed(t)
-	f, err := w.ForgetAll(t.Context(), soma.Query{Team: "core"}, "r")
+	f, err := forgetAll(t.Context(), s, w, soma.Query{Team: "core"}, "r")
 	if err != nil || len(f.Entities) != 2 {
 		t.Errorf("forgot %v, %v, want own and canon-forged", f.Entities, err)
 	}
