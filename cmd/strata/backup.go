@@ -28,10 +28,10 @@ func backupCommand(t *tool) *cobra.Command {
 	var o backupOptions
 	cmd := &cobra.Command{
 		Use:   "backup FILE --db STORE",
-		Short: "Write all that a store holds to one file",
-		Long: `Writes all that a store holds, as it is at one moment, to one file of JSON lines
-with a checksum, from which 'strata restore' fills a store of any engine. It
-holds everything that was remembered, in the clear: only its owner may read it.
+		Short: "Write everything in a store to one file",
+		Long: `Writes everything in a store, as of one moment, to one file of JSON lines with a
+checksum, from which 'strata restore' fills a store of any engine. It holds
+everything that was remembered, unencrypted: only its owner may read it.
 
 ` + storesHelp + ` A file
 of - is the standard output. The file is there only when it is whole.`,
@@ -42,7 +42,7 @@ of - is the standard output. The file is there only when it is whole.`,
 		},
 	}
 	storeArg(cmd, &o.store, 0, exactly(1, "a store and a file"))
-	cmd.Flags().BoolVar(&o.force, "force", false, "replace a file that is there")
+	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
 	transferFlags(cmd, &o.json, &o.quiet)
 	return cmd
 }

@@ -38,20 +38,20 @@ func benchTurnCommand(t *tool) *cobra.Command {
 		Use:   "turn",
 		Short: "Measure one turn, over a long life, and how much of each prompt a cache can reuse",
 		Long: `With --layers ready: what a turn costs with WorkingMemory, Entity, Observations,
-Episodic and SemanticRecall at their defaults and prompts of 32,000 tokens, by
-thousands of turns of one person's threads: Project and Commit, bytes given to the
-store and to write calls, the size of the store against the text in it, heap, and
-the share of each layer. --data names a file in the form of LoCoMo whose chats are
-played, with other names and numbers once they are over; without it a generated
-agent works with tools. Then one run of --live turns. Three minutes or so for all
-engines; less by --engines, --turns and --live.
+Episodic and SemanticRecall at their defaults and prompts of 32,000 tokens, per
+thousand turns of one person's threads: Project and Commit, bytes passed to the
+store and to write calls, the size of the store relative to the text in it,
+heap, and the share of each layer. --data names a file in LoCoMo's format whose
+chats are played, and repeated with other names and numbers; without it a
+generated agent works with tools. Then one run of --live turns. About three
+minutes for all engines; --engines, --turns and --live reduce that.
 
-With --layers synthetic: append a user item of 400 characters, recall of five layers of
-1,200 characters each, budgets, assembling under a policy of 128,000 tokens, and
-the commit to a store. Wall time as p50 and p99, CPU time, and allocations per
-turn. Then, over 40 turns, the share of each prompt that is the start of the one
-before, and what a provider bills: uncached × 1.25 + cached × 0.1 characters. A
-minute or so.
+With --layers synthetic: append a user item of 400 characters, recall of five
+layers of 1,200 characters each, budgets, assembling under a policy of 128,000
+tokens, and the commit to a store. Wall time as p50 and p99, CPU time, and
+allocations per turn. Then, over 40 turns, the share of each prompt that was the
+start of the previous one, and what a provider bills: uncached × 1.25 + cached ×
+0.1 characters. About a minute.
 
 The machine should have nothing else to do.`,
 		Example: "  strata bench turn\n  strata bench turn --json > turn.json\n  strata bench turn --layers ready --data chats.json --engines mem,bolt --turns 3000",
@@ -66,10 +66,10 @@ The machine should have nothing else to do.`,
 	f := cmd.Flags()
 	f.StringVar(&o.layers, "layers", "synthetic", "layers to measure: synthetic or ready")
 	f.IntVar(&o.turns, "turns", 0, "turns to measure in each case (default 2000; ready: 10000 on mem, 6000 on bolt, 3000 on badger and vault)")
-	f.StringVar(&o.data, "data", "", "ready: file in the form of LoCoMo to play")
+	f.StringVar(&o.data, "data", "", "ready: file in LoCoMo's format to play")
 	f.StringSliceVar(&o.engines, "engines", bench.ReadyEngines, "ready: engines to measure")
 	f.IntVar(&o.live, "live", 10_000, "ready: turns of the one live run; 0 leaves it out")
-	f.StringVar(&o.dir, "dir", "", "ready: directory to make the stores in (default that for temporary files)")
+	f.StringVar(&o.dir, "dir", "", "ready: directory for the stores (default that for temporary files)")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.markdown, "markdown", false, "ready: print tables for a README")
 	return cmd

@@ -30,26 +30,27 @@ func benchRecallCommand(t *tool) *cobra.Command {
 		Use:   "recall",
 		Short: "Measure how well questions find the turns that answer them",
 		Long: `Measures how well questions about conversations find the turns that answer them,
-on a file in the form of LoCoMo, in two ways.
+on a file in LoCoMo's format, in two ways.
 
-Rankers of turns: recall of a question's evidence among the first
-1 to 50 turns, and in prompts of 256 to 8,192 tokens (o200k_base), MRR and
-nDCG@10, with the 95 % interval of R@10. Rows: the default; without its floor;
-plain BM25; plain with each cue alone; without each cue. Categories: 1 multi-hop,
-2 temporal, 3 open-domain, 4 single-hop; 5, adversarial, is kept apart.
+Rankers of turns: recall of a question's evidence among the first 1 to 50 turns,
+and in prompts of 256 to 8,192 tokens (o200k_base), MRR and nDCG@10, with the 95
+% interval of R@10. Rows: the default; without its floor; plain BM25; plain with
+each cue alone; without each cue. Categories: 1 multi-hop, 2 temporal, 3
+open-domain, 4 single-hop; 5, adversarial, is reported separately.
 
 Through the layers (cases layer/ and both/, the latter with WorkingMemory): the
 conversations are committed through memory, as turns with roles, tool calls and
 results, and each question is asked in a thread of its own: the share of its
-evidence that a prompt of 512, 1,500 and 4,096 tokens shows, and among the first 1 and 10
-messages; where a file says what is irrelevant, the share of what is shown that
-bears on the question (precision); and of questions that need nothing (category
-6) the share that get nothing (silent). Beside it plain BM25 over messages and
-over excerpts of 25 to 40 words, in which a user's words count three times.
+evidence that a prompt of 512, 1,500 and 4,096 tokens shows, and among the first
+1 and 10 messages; if the file says what is irrelevant, the share of what is
+shown that bears on the question (precision); and among questions that need
+nothing (category 6) the share that get nothing (silent). For comparison, plain
+BM25 over messages and over excerpts of 25 to 40 words, in which a user's words
+count three times.
 
-bleve and SQLite are measured by a program of its own, for they are large:
-cd bench/recall/rivals && go run . --data FILE > rivals.json, which --rivals adds
-to the table.
+A separate program measures bleve and SQLite, which are large: cd
+bench/recall/rivals && go run . --data FILE > rivals.json, and --rivals adds
+that to the table.
 
 docs/recall.md says what this shows and what it does not.`,
 		Example: "  strata bench recall --data locomo10.json\n  strata bench recall --data locomo10.json --split conv-26,conv-30 --json > recall.json",
@@ -62,7 +63,7 @@ docs/recall.md says what this shows and what it does not.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.data, "data", "", "file in the form of LoCoMo (required)")
+	f.StringVar(&o.data, "data", "", "file in LoCoMo's format (required)")
 	f.StringSliceVar(&o.split, "split", nil, "only these conversations, by sample_id")
 	f.StringVar(&o.rivals, "rivals", "", "scores of others, as bench/recall/rivals prints them")
 	f.BoolVar(&o.json, "json", false, "print JSON")
@@ -142,9 +143,9 @@ func benchSearchCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "search",
 		Short: "Measure the search index: questions, appends, opening",
-		Long: `Measures the search index in a bolt file: questions over one scope of 600, 10,000
-and 100,000 turns, appends of one turn each, merging included, the first read of
-the index, and its size. Half a minute or so.`,
+		Long: `Measures the search index in a bolt file: questions over one scope of 600,
+10,000 and 100,000 turns, appends of one turn each, merging included, the first
+read of the index, and its size. About half a minute.`,
 		Example: "  strata bench search\n  strata bench search --sizes 1000 --json",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

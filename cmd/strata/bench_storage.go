@@ -26,17 +26,18 @@ func benchStorageCommand(t *tool) *cobra.Command {
 	var o benchStorageOptions
 	cmd := &cobra.Command{
 		Use:   "storage",
-		Short: "Measure the storage engines beside what they are built on",
-		Long: `Measure the storage engines, each beside its database used directly in the same
-run: bbolt, badger, and for the vault a temporary file, fsync, rename and fsync of
-the directory for each document. Documents have 1 KiB; every write is on disk
-before it counts. Both sides are measured in short rounds that alternate.
+		Short: "Measure the storage engines, compared with what they are built on",
+		Long: `Measures the storage engines, each compared with direct use of its database in
+the same run: bbolt, badger, and for the vault a temporary file, fsync, rename
+and fsync of the directory for each document. Documents have 1 KiB; every write
+is on disk before it counts. Both sides are measured in short alternating
+rounds.
 
-A ratio is to direct use: of writes how many times its rate, of everything else
-how many times its time.
+A ratio is relative to direct use: for writes a multiple of its rate, for
+everything else a multiple of its time.
 
-Ten minutes or so for all engines at both sizes; the machine should have
-nothing else to do. Name the disk that you would use by --dir: the place for
+About ten minutes for all engines at both sizes; the machine should have nothing
+else to do. Name the disk that you would use with --dir: the directory for
 temporary files may be in memory, where a sync costs nothing.`,
 		Example: "  strata bench storage --engines bolt,vault --n 10000\n  strata bench storage --dir . --html storage.html",
 		Args:    exactly(0, "no arguments"),
@@ -55,7 +56,7 @@ temporary files may be in memory, where a sync costs nothing.`,
 	f := cmd.Flags()
 	f.StringSliceVar(&o.Engines, "engines", bench.StorageEngines, "engines to measure")
 	f.IntSliceVar(&o.Sizes, "n", []int{10_000, 100_000}, "documents in the store")
-	f.StringVar(&o.Dir, "dir", "", "directory to make the stores in (default that for temporary files)")
+	f.StringVar(&o.Dir, "dir", "", "directory for the stores (default that for temporary files)")
 	f.DurationVar(&o.Round, "round", 150*time.Millisecond, "time of one round of one side")
 	f.IntVar(&o.Rounds, "rounds", 8, "rounds of each side")
 	f.BoolVar(&o.json, "json", false, "print JSON")

@@ -16,12 +16,12 @@ func benchTokensCommand(t *tool) *cobra.Command {
 	var rounds int
 	cmd := &cobra.Command{
 		Use:   "tokens",
-		Short: "Measure how fast tokens are counted, beside tiktoken-go",
-		Long: `Measure how fast tokens of o200k_base are counted: 1 MB each of English, of code,
-of Chinese, Japanese and Korean, of these mixed, and of one letter. MB/s, how many
-times the rate of github.com/pkoukk/tiktoken-go in the same run, and ms for the
-1 MB. The first line is what the first use takes, in time and in memory that
-stays. The texts are made for this, the same in every run.
+		Short: "Measure how fast tokens are counted, compared with tiktoken-go",
+		Long: `Measures how fast tokens of o200k_base are counted: 1 MB each of English, of
+code, of Chinese, Japanese and Korean, of these mixed, and of one letter. It
+prints MB/s, the ratio to github.com/pkoukk/tiktoken-go in the same run, and ms
+for the 1 MB. The first line is the cost of the first use, in time and in memory
+that stays. The texts are generated, the same in every run.
 
 Some seconds; the machine should have nothing else to do.`,
 		Example: "  strata bench tokens\n  strata bench tokens --json > tokens.json",
@@ -34,7 +34,7 @@ Some seconds; the machine should have nothing else to do.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().IntVar(&rounds, "rounds", 5, "rounds of both sides in each case, of which the best counts")
+	cmd.Flags().IntVar(&rounds, "rounds", 5, "rounds of both sides in each case; the best counts")
 	return cmd
 }
 

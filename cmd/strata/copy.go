@@ -27,9 +27,9 @@ func copyCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "copy SRC DST",
 		Short: "Copy a store to another engine, and verify the copy",
-		Long: `Copies everything that a store holds into another, of the same engine or another:
-documents, records, and which fields are indexed. Then reads both and compares
-them, entry by entry. The source is only read; it should not be written
+		Long: `Copies everything in a store into another, of the same engine or a different
+one: documents, records, and which fields are indexed. Then reads both and
+compares them, entry by entry. The source is only read; it should not be written
 meanwhile.
 
 ` + storesHelp + `
@@ -46,7 +46,7 @@ again.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.resume, "resume", false, "go on with a copy that was interrupted")
+	f.BoolVar(&o.resume, "resume", false, "continue an interrupted copy")
 	transferFlags(cmd, &o.json, &o.quiet)
 	return cmd
 }

@@ -17,8 +17,8 @@ func decayCommand(t *tool) *cobra.Command {
 		Short: "Move knowledge that is due to the archive",
 		Long: `Moves working and emerging entities to the archive whose decay_at has come. They
 keep their ids, so that links still lead to them. Proposals that a person has
-promoted or rejected stay. Those whose decay_at is missing, or no time, stay as
-well and are reported: then the exit status is 1.
+promoted or rejected stay. Those whose decay_at is missing, or not a time, stay
+as well and are reported: then the exit status is 1.
 
 In the history the actor is worker:decay. Run it as often as you like: once a
 day is enough.`,

@@ -44,18 +44,18 @@ func demoCommand(t *tool) *cobra.Command {
 		Use:   "demo",
 		Short: "Watch memory at work on a bundled conversation",
 		Long: `Replays a conversation of three weeks, in two threads, through a real agent loop
-over a bolt file. Its recorded answers stand for the model, so that it needs no
-key and no network.
+over a bolt file. Recorded answers stand in for the model, so it needs no key
+and no network.
 
-For each turn it shows what every layer put into the prompt of what it was
-allocated, what fell out, and how much of the prompt is the stable start that a
-provider's cache holds. Half-way a process is killed with SIGKILL in the middle
-of a turn, and its execution resumed.
+For each turn it shows how much of its allocation every layer put into the
+prompt, what was left out, and how much of the prompt is the stable start that a
+provider's cache holds. Half-way through, a process is killed with SIGKILL in
+the middle of a turn, and its execution is resumed.
 
-In a second part two agents of a team fail alike, a worker proposes a rule, a
-person promotes it, and the next run has it in its prompt and is judged by it;
-then what nobody has decided decays. At the end it says what was remembered and
-how to look closer: the file stays.`,
+In a second part two agents of a team fail in the same way, a worker proposes a
+rule, a person promotes it, and the next run has it in its prompt and is judged
+by it; then what nobody has decided about decays. At the end it says what was
+remembered and how to look closer: the file stays.`,
 		Example: "  strata demo\n  strata demo --fast --db demo.db\n  strata demo --json | jq -c 'select(.event == \"turn\") | .report.layers'\n  strata demo --otlp http://localhost:4318",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -67,7 +67,7 @@ how to look closer: the file stays.`,
 	}
 	dbFlag(cmd, &o.db, "file to write, kept afterwards (default a temporary one, kept too)")
 	cmd.Flags().Float64Var(&o.speed, "speed", 1, "how fast, on a terminal: 2 is twice as fast")
-	cmd.Flags().BoolVar(&o.fast, "fast", false, "do not pause; as when the output is no terminal")
+	cmd.Flags().BoolVar(&o.fast, "fast", false, "do not pause; as when the output is not a terminal")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print events as JSON lines")
 	o.trace.register(cmd)
 	cmd.Flags().IntVar(&o.sitting, "sitting", -1, "")

@@ -32,7 +32,7 @@ type docsOptions struct {
 func docsCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "docs",
-		Short: "Keep documents that agents are shown",
+		Short: "Keep documents to show to agents",
 		Long: `Keeps collections of documents in a store: Markdown, text, HTML and source code,
 cut into passages that are found by their words. An agent's RAG layer shows those
 that answer a message, with file and lines.
@@ -127,13 +127,14 @@ func docsAddCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add PATH... --db STORE",
 		Short: "Put files and folders in, or bring them up to date",
-		Long: `Puts the documents of files and folders into a collection. What is there already
-and did not change is not read again; what is gone from a folder is taken out. A
-document is called by the path given, joined with the way below it: give the same
-path again, from the same directory, when files have changed.
+		Long: `Puts the documents of files and folders into a collection. Unchanged files are
+not read again; what is gone from a folder is removed. A document is named by
+the path given, joined with the relative path below it: give the same path
+again, from the same directory, when files have changed.
 
-In folders, what begins with "." is left out, links are not followed, and files
-that are no text or over 4 MiB are skipped and named; the rest goes on.`,
+In folders, names that begin with "." are skipped, links are not followed, and
+files that are not text or are over 4 MiB are named and skipped; the rest
+continues.`,
 		Example: "  strata docs add manuals README.md --db agent.db\n  strata docs add src --db vault:notes --collection code --exclude '*_test.go' --exclude testdata",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.docsAdd(cmd.Context(), o.db, args, &o)
@@ -273,9 +274,9 @@ func docsRemoveCommand(t *tool) *cobra.Command {
 	var o docsOptions
 	cmd := &cobra.Command{
 		Use:   "remove NAME... --db STORE",
-		Short: "Take documents out of a collection",
-		Long: `Takes documents out of a collection, by the names that 'strata docs list' prints, or
-by those of folders that they lie in. The files stay where they are.`,
+		Short: "Remove documents from a collection",
+		Long: `Removes documents from a collection, by the names that 'strata docs list'
+prints, or by those of their folders. The files stay where they are.`,
 		Example: "  strata docs remove manuals/pump.md --db agent.db\n  strata docs remove manuals --db agent.db",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.docsRemove(cmd.Context(), o.db, args, &o)
@@ -330,8 +331,8 @@ func docsSearchCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "search QUERY... --db STORE",
 		Short: "Search a collection, as an agent's layer does",
-		Long: `Prints the passages that answer a query best, if any does, each with its file and
-lines. It finds what the RAG layer of an agent would.`,
+		Long: `Prints the passages that answer a query best, if any do, each with its file and
+lines. It finds what an agent's RAG layer would.`,
 		Example: "  strata docs search 'how do I grease the bearing' --db agent.db\n  strata docs search bearing --db agent.db --limit 3 --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.limit < 1 {
@@ -348,7 +349,7 @@ lines. It finds what the RAG layer of an agent would.`,
 	}
 	storeArg(cmd, &o.db, 0, atLeast(1, "a store and a query"))
 	docsFlags(cmd, &o)
-	cmd.Flags().IntVar(&o.limit, "limit", 5, "at most so many passages")
+	cmd.Flags().IntVar(&o.limit, "limit", 5, "maximum number of passages")
 	return cmd
 }
 

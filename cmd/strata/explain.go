@@ -26,15 +26,15 @@ func explainCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain RUN TURN",
 		Short: "Say why each item was in a prompt",
-		Long: `Says of every item of a recorded prompt in which band it stood, which layer or
+		Long: `Says, for every item of a recorded prompt, in which band it was, which layer or
 event it came from, and which stored records that was made from; and what was
 left out, and why.
 
-RUN is the id of an execution, the beginning of one, "last", or "last:" and a
+RUN is the id of an execution, the beginning of an id, "last", or "last:" and a
 thread. TURN is the number of the turn in its thread, or "last". "last" with a
 number is the last run that has such a turn. 'strata show runs' lists both.
 
---replay prints the prompt itself, built again from what is stored, to the byte.`,
+--replay prints the prompt itself, rebuilt from what is stored, to the byte.`,
 		Example: "  strata explain last last --db agent.db\n  strata explain 019587c4 12 --db agent.db --full\n  strata explain last 12 --db agent.db --json | jq '.items[].layer'\n  strata explain last 12 --db agent.db --replay",
 		Args:    exactly(2, "a run and a turn"),
 		RunE: func(cmd *cobra.Command, args []string) error {

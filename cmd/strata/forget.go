@@ -27,21 +27,21 @@ func forgetCommand(t *tool) *cobra.Command {
 	var o forgetOptions
 	cmd := &cobra.Command{
 		Use:   "forget [ID]",
-		Short: "Delete knowledge for good, with all that came of it",
-		Long: `Deletes an entity with its history and what search has of it, and what was derived
-from it alone: entities that cite nothing else, and the canon made of those. What
-is left is a tombstone without the text: the digest, who, when and why. Entities
-that cite other evidence as well stay and lose the link; what they say of it in
+		Short: "Delete knowledge for good, with everything derived from it",
+		Long: `Deletes an entity with its history and its search entries, and what was derived
+from it alone: entities that cite nothing else, and canon made from those. A
+tombstone remains, without the text: the digest, who, when and why. Entities
+that also cite other evidence stay and lose the link; what they say about it in
 their own words stays too.
 
-Without an ID, --type, --layer, --status, --tag and --team say which entities;
---team takes those of the team, not what is of no team.
+Without an ID, --type, --layer, --status, --tag and --team select entities;
+--team selects only entities of that team, not those without a team.
 
-The text is out of the files of the store after --compact, which rewrites the store
-and can take a while. Backups, copies, a version control of a vault, and
-conversations that quoted it are elsewhere and are not touched.
+With --compact, which rewrites the store and can take a while, the text also
+leaves the files of the store. Backups, copies, the version control of a vault,
+and conversations that quoted it are not touched.
 
-It cannot be undone, so it asks on a terminal, and wants --yes elsewhere.`,
+It cannot be undone, so it asks on a terminal, and requires --yes elsewhere.`,
 		Example: "  strata forget insight/anna-salary --db vault:notes --as ben --reason 'Anna asked for it' --compact\n  strata forget --team core --tag customer-x --db agent.db --as ben --reason 'contract ended' --yes",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -57,7 +57,7 @@ It cannot be undone, so it asks on a terminal, and wants --yes elsewhere.`,
 	actorFlag(cmd, &o.as)
 	o.selection.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.team, "team", "", "only what is of this team")
+	f.StringVar(&o.team, "team", "", "only entities of this team")
 	f.StringVar(&o.reason, "reason", "", "why, for the tombstone (required)")
 	f.BoolVar(&o.compact, "compact", false, "rewrite the store, so that no file of it holds the text")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")

@@ -20,7 +20,7 @@ func indexCommand(t *tool) *cobra.Command {
 		Use:   "index",
 		Short: "Look after the search indexes of a store",
 		Long: `Looks after the search indexes of a store: those of the layers that recall, one
-in each of their scopes.`,
+for each of their scopes.`,
 		Example: "  strata index check --db agent.db\n  strata index rebuild --db agent.db",
 	}
 	addVerbs(cmd, indexCheckCommand(t), indexRebuildCommand(t))
@@ -32,8 +32,8 @@ func indexCheckCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Read every index and say what is wrong",
-		Long: `Reads every index and says what is wrong with it: what is damaged, what is not
-found though it is there, what would be found and is gone. Changes nothing.`,
+		Long: `Reads every index and says what is wrong with it: what is damaged, what exists
+but cannot be found, and what would be found but is gone. Changes nothing.`,
 		Example: "  strata index check --db agent.db",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -120,13 +120,13 @@ func indexRebuildCommand(t *tool) *cobra.Command {
 	var vectors bool
 	cmd := &cobra.Command{
 		Use:   "rebuild",
-		Short: "Make every index anew from its documents",
-		Long: `Makes every index anew from its documents. Nobody else should write the store
+		Short: "Rebuild every index from its documents",
+		Long: `Rebuilds every index from its documents. Nobody else should write the store
 meanwhile. If it is interrupted, run it again: until then some documents are not
 found, but none is lost.
 
---vectors is for another embedding model: it drops the vectors of all layers, which
-make new ones, some with every turn.`,
+--vectors is for a change of the embedding model: it drops the vectors of all
+layers, which make new ones, some with every turn.`,
 		Example: "  strata index rebuild --db agent.db",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -173,7 +173,7 @@ make new ones, some with every turn.`,
 		},
 	}
 	dbFlag(cmd, &db, dbHelp+" (required)")
-	cmd.Flags().BoolVar(&vectors, "vectors", false, "drop the vectors, to be made anew by the layers")
+	cmd.Flags().BoolVar(&vectors, "vectors", false, "drop the vectors, which the layers then make again")
 	cmd.Flags().StringVar(&language, "language", "english", "language of stemming and stop words")
 	return cmd
 }

@@ -25,9 +25,9 @@ func knowledgeCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "knowledge",
 		Short: "Keep knowledge: entities in four layers, in a store of any engine",
-		Long: `Keeps knowledge: entities in four layers, archive, working, emerging and canon, in a
-store of any engine. Where --db does not name it, it is the vault of the project, the
-directory ` + soma.DefaultVault + `.
+		Long: `Keeps knowledge: entities in four layers, archive, working, emerging and canon,
+in a store of any engine. If --db does not name one, it is the vault of the
+project, the directory` + soma.DefaultVault + `.
 
 What people decide about it has verbs of its own: review, why, policy, decay, migrate
 and forget.

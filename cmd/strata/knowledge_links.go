@@ -22,13 +22,13 @@ func knowledgeLinksCommand(t *tool) *cobra.Command {
 	var o linksOptions
 	cmd := &cobra.Command{
 		Use:   "links [ID]",
-		Short: "Walk the links around an entity, or find those that lead nowhere",
-		Long: `Walks the links of an entity and those to it, in both directions, nearest first, as
-far as --depth. Each line has the distance, the last link on the way, and the
-entity that it leads to.
+		Short: "Follow the links around an entity, or find those that lead nowhere",
+		Long: `Follows the links from and to an entity, nearest first, as far as --depth. Each
+line has the distance, the last link on the way, and the entity that it leads
+to.
 
-Without an entity it lists the links of emerging and canon entities whose other
-end is gone; where there is one, the exit status is 1.`,
+Without an entity it lists the links of emerging and canon entities whose target
+does not exist; if there are any, the exit status is 1.`,
 		Example: "  strata knowledge links insight/retries --depth 2 --db vault:notes\n  strata knowledge links retries --type contradicts --db agent.db --json\n  strata knowledge links --db agent.db",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -56,9 +56,9 @@ end is gone; where there is one, the exit status is 1.`,
 	}
 	knowledgeFlag(cmd, &o.db)
 	f := cmd.Flags()
-	f.IntVar(&o.depth, "depth", 1, "at most so many links away")
+	f.IntVar(&o.depth, "depth", 1, "maximum number of links to follow")
 	f.StringArrayVar(&o.types, "type", nil, "only along links of this type (may be repeated)")
-	f.StringVar(&o.team, "team", soma.AllTeams, "only by way of what this team sees")
+	f.StringVar(&o.team, "team", soma.AllTeams, "only through entities that this team sees")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
@@ -122,8 +122,8 @@ func knowledgeLinkCommand(t *tool) *cobra.Command {
 one that is there. The type is a word of your own, such as blocks or contradicts:
 'strata review' shows what canon a proposal contradicts.
 
-Both are named by id, or by type/id. Canon is not edited: a relation goes from
-the other one to it.`,
+Both are named by id or type/id. Canon is not edited: relate the other entity to
+it instead.`,
 		Example: "  strata knowledge link insight/no-friday-deploys insight/deploy-daily --type contradicts --db vault:notes --as anna",
 		Args:    exactly(2, "two entities"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -47,8 +47,8 @@ func (o *listOptions) flags(cmd *cobra.Command, limit int, unlimited string) {
 	knowledgeFlag(cmd, &o.db)
 	o.selection.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.team, "team", "", "only what this team sees: its own, and what is of no team (default all)")
-	f.IntVar(&o.limit, "limit", limit, "at most so many"+unlimited)
+	f.StringVar(&o.team, "team", "", "only what this team sees: its own, and entities without a team (default all)")
+	f.IntVar(&o.limit, "limit", limit, "maximum number"+unlimited)
 	f.BoolVar(&o.json, "json", false, "print JSON")
 }
 
@@ -61,8 +61,9 @@ func knowledgeListCommand(t *tool) *cobra.Command {
 and their names. Canon that nobody has ratified is not listed: 'strata review
 list' shows it.
 
---as-of lists them as they were at a time, from the history that the store
-keeps. An edit by hand is in it once 'strata knowledge sync' or a change has seen it.`,
+--as-of lists them as they were at a time, according to the history in the
+store. An edit by hand appears once 'strata knowledge sync' or a change has
+noticed it.`,
 		Example: "  strata knowledge list --db vault:notes\n  strata knowledge list --db agent.db --layer canon --team core --json\n  strata knowledge list --db agent.db --as-of 2026-01-31",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -187,13 +188,13 @@ func knowledgeSyncCommand(t *tool) *cobra.Command {
 	var reindex bool
 	cmd := &cobra.Command{
 		Use:   "sync",
-		Short: "Take what was edited by hand into the history",
-		Long: `Takes documents that people wrote, changed or deleted by hand into the history, the
-links and the search of the knowledge store, and says how many there were. It
-reads every entity. What the store itself changes is there without it.
+		Short: "Take edits made by hand into the history",
+		Long: `Takes documents that people wrote, changed or deleted by hand into the history,
+the links and the search of the knowledge store, and says how many there were.
+It reads every entity. Changes made through the store need no sync.
 
-With --reindex the search index is made anew as well; nobody else should
-write the store meanwhile.`,
+With --reindex the search index is rebuilt as well; nobody else should write the
+store meanwhile.`,
 		Example: "  strata knowledge sync --db vault:notes\n  strata knowledge sync --reindex --db agent.db",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -212,6 +213,6 @@ write the store meanwhile.`,
 		},
 	}
 	knowledgeFlag(cmd, &db)
-	cmd.Flags().BoolVar(&reindex, "reindex", false, "make the search index anew")
+	cmd.Flags().BoolVar(&reindex, "reindex", false, "rebuild the search index")
 	return cmd
 }

@@ -31,16 +31,17 @@ func knowledgeNewCommand(t *tool) *cobra.Command {
 	var o newOptions
 	cmd := &cobra.Command{
 		Use:   "new TYPE NAME",
-		Short: "Write down an entity of the knowledge store",
-		Long: `Writes down an entity: an insight, a decision, a policy, an assumption or whatever
-else, and prints its type and id. A store is made where there is none. Without
---id the id is made of the name. The same entity again is not written twice.
+		Short: "Create an entity in the knowledge store",
+		Long: `Creates an entity, such as an insight, a decision, a policy or an assumption,
+and prints its type and id. A store is created if there is none. Without --id
+the id is made from the name. Creating the same entity again changes nothing.
 
-The layer is archive (what happened; the default), working (what a team is at:
-wants --team) or emerging (a proposal: wants --confidence and --evidence). Nobody
-writes to canon: what is there was promoted, by 'strata review promote'.
+The layer is archive (what happened; the default), working (what a team is
+working on: requires --team) or emerging (a proposal: requires --confidence and
+--evidence). Nobody writes to canon: entities get there by 'strata review
+promote'.
 
-The value of a --field is JSON if it can be read as such, else text: n=3 is a
+The value of a --field is JSON if it is valid JSON, and text otherwise: n=3 is a
 number, n='"3"' a text, and so is n=three.`,
 		Example: `  strata knowledge new execution 'Deploy 41 timed out' --db vault:notes --as anna
   strata knowledge new insight 'Deploys fail on Fridays' --db vault:notes --as anna \
@@ -65,13 +66,13 @@ number, n='"3"' a text, and so is n=three.`,
 	knowledgeFlag(cmd, &o.db)
 	actorFlag(cmd, &o.as)
 	f := cmd.Flags()
-	f.StringVar(&o.id, "id", "", "its id (default made of the name)")
+	f.StringVar(&o.id, "id", "", "its id (default made from the name)")
 	f.StringVar(&o.layer, "layer", string(soma.Archive), "archive, working or emerging")
 	f.StringVar(&o.status, "status", "", "its status (default the type's first)")
-	f.StringVar(&o.team, "team", "", "the team that alone sees it (default all)")
+	f.StringVar(&o.team, "team", "", "the only team that sees it (default all)")
 	f.StringVar(&o.body, "body", "", "its text, Markdown with [[type/id]] links; - reads standard input")
-	f.Float64Var(&o.confidence, "confidence", 0, "of a proposal: from 0 to 1")
-	f.StringArrayVar(&o.evidence, "evidence", nil, "of a proposal: the id of what it rests on (may be repeated)")
+	f.Float64Var(&o.confidence, "confidence", 0, "confidence of a proposal, from 0 to 1")
+	f.StringArrayVar(&o.evidence, "evidence", nil, "evidence of a proposal: the id of what it rests on (may be repeated)")
 	f.StringArrayVar(&o.tags, "tag", nil, "a tag (may be repeated)")
 	f.StringArrayVar(&o.related, "related", nil, "type/id of a related entity (may be repeated)")
 	f.StringArrayVar(&o.sets, "field", nil, "another field, as name=value (may be repeated)")

@@ -24,8 +24,8 @@ func knowledgeShowCommand(t *tool) *cobra.Command {
 		Long: `Shows an entity, named by its id or by type/id: its fields, what it links to, what
 links to it, and its text. --json prints its document.
 
---as-of shows it as it was at a time, from the history that the store keeps, also
-if it was removed since.`,
+--as-of shows it as it was at a time, according to the history in the store,
+even if it was removed since.`,
 		Example: "  strata knowledge show insight/retries --db vault:notes\n  strata knowledge show retries --db agent.db --as-of 48h --json",
 		Args:    exactly(1, "an entity"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -125,12 +125,12 @@ func knowledgeHistoryCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history ID",
 		Short: "Show who changed an entity, when, and what",
-		Long: `Shows every version of an entity, oldest first: its number, the time (UTC), what was
-done and by whom, which fields changed, and the reason that was given. Also that of
-one that was removed. --json has the documents as they were.
+		Long: `Shows every version of an entity, oldest first: its number, the time (UTC), what
+was done and by whom, which fields changed, and the reason given. It also works
+for an entity that was removed. --json has the documents as they were.
 
-Edits by hand have "person:" for their actor, and the time when they were first
-seen: 'strata knowledge sync' looks for them.`,
+Edits by hand have the actor "person:", and the time when they were first
+noticed: 'strata knowledge sync' looks for them.`,
 		Example: "  strata knowledge history insight/retries --db vault:notes\n  strata knowledge history retries --db agent.db --json",
 		Args:    exactly(1, "an entity"),
 		RunE: func(cmd *cobra.Command, args []string) error {

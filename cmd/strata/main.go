@@ -125,8 +125,7 @@ remembered after it.
 
 Begin with 'strata demo': it needs no key, no network and no set-up.
 
-Exit status: 0 all went well, 1 it did not, 2 the command line is wrong,
-130 interrupted.`,
+Exit status: 0 success, 1 failure, 2 wrong command line, 130 interrupted.`,
 		Example:       "  strata demo\n  strata run chat.jsonl --db agent.db\n  strata explain last 12 --db agent.db",
 		Version:       buildVersion().String(),
 		SilenceErrors: true,

@@ -15,11 +15,11 @@ func migrateCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Bring documents from before the layers up to date",
-		Long: `Gives entities that have no layer the layer archive, and moves the state of a
-review that older stores have in status to proposal_status. Nothing else changes.
-What was ratified before decisions had records of their own gets one, which
-travels with a vault in git. A second run changes nothing. What cannot be read is
-reported and left alone: then the exit status is 1.
+		Long: `Moves entities without a layer to the archive, and the review state, which older
+stores keep in status, to proposal_status. Canon ratified before there were
+decision records gets one, which travels with a vault in git. Nothing else
+changes, and a second run changes nothing. What cannot be read is reported and
+left alone: then the exit status is 1.
 
 In the history the actor is worker:migration.`,
 		Example: "  strata migrate --db vault:notes\n  strata migrate --db agent.db --json",

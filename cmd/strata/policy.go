@@ -17,9 +17,9 @@ func policyCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "List the policies of canon, and check a call against them",
-		Long: `Policies of canon that have a condition are constraints on the tool calls of agents:
-an agent loop asks a guard before each call. list shows them, check says what the
-guard would.`,
+		Long: `Policies of canon that have a condition are constraints on the tool calls of
+agents: an agent loop asks a guard before each call. list shows them, and check
+says what the guard would.`,
 		Example: "  strata policy list --db agent.db\n  strata policy check shell --args '{\"command\": \"rm -rf build\"}' --db agent.db",
 	}
 	addVerbs(cmd, policyListCommand(t), policyCheckCommand(t))
@@ -54,12 +54,12 @@ func policyListCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the policies that hold, with their conditions",
-		Long: `Lists the policies of canon in force that have a condition: the enforcement, the id,
-the name, and the condition, which describes the calls that the policy is against.
-One whose condition cannot be evaluated holds for every call. One that differs from
-what was ratified, is missing, cannot be read, or is contested after a merge, is
-withheld: what stands in for it is as strong as that was on record, or blocks every
-call. Both are marked, and the exit status is 1.`,
+		Long: `Lists the policies of canon in force that have a condition: the enforcement, the
+id, the name, and the condition, which describes the calls that the policy
+forbids. One whose condition cannot be evaluated holds for every call. One that
+differs from what was ratified, is missing or unreadable, or is contested after
+a merge, is withheld: its substitute is as strong as the policy on record, or
+blocks every call. Both are marked, and the exit status is 1.`,
 		Example: "  strata policy list --db agent.db\n  strata policy list --db vault:notes --team core --json",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -154,14 +154,14 @@ func policyCheckCommand(t *tool) *cobra.Command {
 	var o checkOptions
 	cmd := &cobra.Command{
 		Use:   "check TOOL",
-		Short: "Say whether a tool call would be allowed, and by which policies not",
-		Long: `Evaluates a tool call against the policies of canon, as an agent loop's guard does:
-allow, warn or block, with the canon entries that say so. Nothing is called. The
-exit status is 1 if the call is blocked, as every call is where the policies cannot
-be read.
+		Short: "Say whether a tool call would be allowed, and which policies decide",
+		Long: `Evaluates a tool call against the policies of canon, as an agent loop's guard
+does: allow, warn or block, with the canon entries responsible. Nothing is
+called. The exit status is 1 if the call is blocked, as every call is if the
+policies cannot be read.
 
-What conditions ask of the past is given by flags: --calls, --failures and --streak
-are what every rate, count and streak sees, --counter what a counter is.`,
+Flags give what conditions ask about the past: --calls, --failures and --streak
+for every rate, count and streak, and --counter for a counter.`,
 		Example: `  strata policy check shell --args '{"command": "rm -rf build"}' --agent coder --db agent.db
   strata policy check deploy --at 2026-11-20T17:00:00Z --calls 20 --failures 15 --db vault:notes --json`,
 		Args: exactly(1, "a tool"),
@@ -190,13 +190,13 @@ are what every rate, count and streak sees, --counter what a counter is.`,
 	f.StringVar(&o.call.Node.Type, "node-type", "", "its type")
 	f.StringVar(&o.call.Node.Name, "node-name", "", "its name")
 	f.StringVar(&o.at, "at", "", "when it is made: 2026-01-31T08:00:00Z (default now)")
-	f.IntVar(&o.call.Attempt, "attempt", 1, "which attempt at it this is")
+	f.IntVar(&o.call.Attempt, "attempt", 1, "number of the attempt")
 	f.Float64Var(&o.call.Cost, "cost", 0, "what the run has cost so far")
 	f.IntVar(&o.call.Tokens, "tokens", 0, "what the run has used so far")
 	f.IntVar(&o.past.tally.Calls, "calls", 0, "calls made before")
-	f.IntVar(&o.past.tally.Failures, "failures", 0, "of them, those that failed")
+	f.IntVar(&o.past.tally.Failures, "failures", 0, "how many of those calls failed")
 	f.IntVar(&o.past.tally.Streak, "streak", 0, "failures since the last success")
-	f.StringArrayVar(&o.counters, "counter", nil, "a counter of the loop's, as name=number (may be repeated)")
+	f.StringArrayVar(&o.counters, "counter", nil, "a counter of the loop, as name=number (may be repeated)")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }

@@ -42,9 +42,9 @@ func recallCommand(t *tool) *cobra.Command {
 		Use:   "recall QUERY",
 		Short: "Show what recall finds for a question",
 		Long: `Shows what recall finds for a question in the indexes of a store, best first,
-with what each score is made of: words of the query in the passage, the session
-around it, its neighbours, and so on. Scores of different scopes are compared as
-they are. Says so if nothing is relevant.`,
+with the parts of each score: words of the query in the passage, the session
+around it, its neighbours, and so on. Scores of different scopes are compared
+directly. If nothing is relevant, it says so.`,
 		Example: "  strata recall 'When did Anna move?' --db agent.db\n  strata recall 'budget 2026' --db agent.db --layer semantic-recall --limit 3 --json",
 		Args:    exactly(1, "a query (in quotes)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,7 +59,7 @@ they are. Says so if nothing is relevant.`,
 	dbFlag(cmd, &o.db, dbHelp+" (required)")
 	f := cmd.Flags()
 	f.StringVar(&o.layer, "layer", "", "only the indexes of this layer")
-	f.IntVar(&o.limit, "limit", 5, "at most so many passages")
+	f.IntVar(&o.limit, "limit", 5, "maximum number of passages")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }

@@ -25,8 +25,8 @@ func restoreCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE --db STORE",
 		Short: "Fill a store from a backup",
-		Long: `Fills a store, of any engine, from a file that 'strata backup' wrote. The file is
-verified first: one that is damaged or cut short changes nothing.
+		Long: `Fills a store, of any engine, from a file that 'strata backup' wrote. The file
+is verified first: a damaged or truncated one changes nothing.
 
 ` + storesHelp + ` A file
 of - is the standard input. The store must be new or empty, unless --merge. A vault
@@ -38,7 +38,7 @@ that is made is for its owner alone, unless everyone may read the file.`,
 		},
 	}
 	storeArg(cmd, &o.store, 1, exactly(1, "a file and a store"))
-	cmd.Flags().BoolVar(&o.merge, "merge", false, "into a store that is not empty: keys of the backup are replaced, others stay")
+	cmd.Flags().BoolVar(&o.merge, "merge", false, "restore into a store that is not empty: keys of the backup are replaced, others stay")
 	transferFlags(cmd, &o.json, &o.quiet)
 	return cmd
 }

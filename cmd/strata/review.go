@@ -29,10 +29,10 @@ func reviewCommand(t *tool) *cobra.Command {
 them to canon, which agents obey, or rejects them. Every decision is in the history
 with the reviewer, whom --as names, and the reason.
 
-Without a verb: on a terminal a full-screen view, with the proposals on the left,
-and their text, evidence and what they contradict on the right; elsewhere what
-'review list' prints. The store is open only while something is read or decided,
-so that agents can go on.`,
+Without a verb, it shows a full-screen view on a terminal, with the proposals on
+the left, and their text, evidence and what they contradict on the right;
+elsewhere it prints the same as 'review list'. The store is open only while
+something is read or decided, so that agents can continue.`,
 		Example: `  strata review --db vault:notes --as anna
   strata review list --db agent.db
   strata review show insight/retries --db agent.db
@@ -223,11 +223,11 @@ func reviewListCommand(t *tool) *cobra.Command {
 	var o reviewOptions
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List what waits for a reviewer",
-		Long: `Lists the proposals that wait, the most confident first, each with its evidence and
-the canon that it contradicts; and quarantined canon, which no agent is served
-until a person decides: what somebody wrote or changed past a review, what is
-missing or cannot be read, and what decisions contradict each other about, as
+		Short: "List what awaits review",
+		Long: `Lists the pending proposals, most confident first, each with its evidence and
+the canon that it contradicts; and quarantined canon, which is not served to
+agents until a person decides: entries written or changed without a review,
+missing or unreadable ones, and those with contradictory decisions, for example
 after a merge. Each says why, and what to do.`,
 		Example: "  strata review list --db agent.db\n  strata review list --db vault:notes --json",
 		Args:    exactly(0, "no arguments"),
@@ -300,10 +300,10 @@ func reviewShowCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a proposal with its evidence",
-		Long: `Shows a proposal, or another entity, with the whole of what it cites: what is gone,
-and what changed since it was cited, is marked. And the canon that it contradicts.
-The last line is the digest of the proposal as it is shown, which promote and
-supersede want, so that nobody promotes what has changed since.`,
+		Long: `Shows a proposal, or another entity, with everything it cites, marking what is
+gone or changed since it was cited, and the canon that it contradicts. The last
+line is the digest of the proposal as shown, which promote and supersede
+require, so that nobody promotes what has changed since.`,
 		Example: "  strata review show insight/retries --db agent.db",
 		Args:    exactly(1, "an entity"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -45,27 +45,29 @@ func runCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run FILE",
 		Short: "Run a transcript of your own through memory",
-		Long: `Runs a transcript through an agent loop with the five ready layers, and shows for
-each turn what the demo shows. FILE is read as what it is: lines of JSON with
-role and content, an array of messages as OpenAI's API takes them, or a session
-of Claude Code; "-" is standard input.
+		Long: `Runs a transcript through an agent loop with the five ready-made layers, and
+shows for each turn what the demo shows. FILE may be lines of JSON with role and
+content, an array of messages as in OpenAI's API, or a session of Claude Code,
+and is recognised by its content; "-" is standard input.
 
-The recorded answers stand for the model. With --base-url and --model an
-OpenAI-compatible endpoint answers instead; it is offered the tools of the layers.
-Its key is taken from OPENAI_API_KEY, which a local one does not need.
+The recorded answers stand in for the model. With --base-url and --model an
+OpenAI-compatible endpoint answers instead, and is offered the tools of the
+layers. Its key comes from OPENAI_API_KEY, which a local endpoint does not need.
 
---model alone chooses the tokenizer: exact for OpenAI's models, else an estimate.
+--model alone chooses the tokenizer: exact for OpenAI's models, otherwise an
+estimate.
 
-Run it again, after an interrupt or a kill, or with a longer FILE, and only what is
-new is added: entries are known by their ids, or by their words and place. It says
-how much was there. System messages that begin a thread are its system text.
+Run it again, after an interrupt or a kill, or with a longer FILE, and only what
+is new is added: entries are recognised by their ids, or by their words and
+position. It says how much was there already. System messages that begin a
+thread are its system text.
 
 Keys of providers, tokens, private keys and passwords in URLs are redacted before
 anything is stored, shown or sent, and counted.
 
-What is broken in FILE, or cannot be taken (an item of more than 4 MiB or over the
-budget, a thread whose name is too long), is reported as file:line: why, and the
-rest goes on. With --strict the first fault ends the run.
+What is broken in FILE, or cannot be used (an item of more than 4 MiB or over
+the budget, a thread whose name is too long), is reported as file:line: why, and
+the rest continues. With --strict the first fault ends the run.
 
 Exit status: 0 all of FILE is in the store, 1 something is not (what was reported,
 or an error), 2 the command line is wrong, 130 interrupted.`,
@@ -81,19 +83,19 @@ or an error), 2 the command line is wrong, 130 interrupted.`,
 	}
 	dbFlag(cmd, &o.db, dbHelp+" (default a temporary file, which is kept)")
 	f := cmd.Flags()
-	f.StringVar(&o.identity.Thread, "thread", "main", "thread of entries that name none")
+	f.StringVar(&o.identity.Thread, "thread", "main", "thread of entries without one")
 	f.StringVar(&o.identity.Resource, "resource", "", "whose conversation it is: layers remember across the threads of a resource")
 	f.IntVar(&o.budget, "budget", 0, "tokens of a prompt and its answer (default 128000)")
 	f.IntVar(&o.reserve, "reserve", 0, "tokens kept for the answer (default 4000, or a quarter of a smaller budget)")
 	f.StringVar(&o.overflow, "overflow", string(projection.Truncate), "what happens to history over its budget: truncate, sliding_window, or summarize (with --base-url)")
 	f.IntVar(&o.window, "window", 40, "items that sliding_window keeps")
-	f.IntVar(&o.keepTurns, "keep-turns", 0, "turns of a thread that are kept, about: older ones are deleted, not what layers learned (default all)")
-	f.StringVar(&o.instructions, "instructions", "", "what the model is told before all else")
+	f.IntVar(&o.keepTurns, "keep-turns", 0, "roughly how many turns of a thread to keep: older ones are deleted, but not what layers learned (default all)")
+	f.StringVar(&o.instructions, "instructions", "", "what the model is told first")
 	f.StringVar(&o.model, "model", "", "model to ask, or to count tokens for")
 	f.StringVar(&o.baseURL, "base-url", "", "OpenAI-compatible endpoint that answers, such as http://localhost:11434/v1")
 	f.BoolVar(&o.strict, "strict", false, "end at the first fault of the file")
 	f.BoolVar(&o.sidechains, "sidechains", false, "read the sub-agents of Claude Code too, each as a thread")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "show no turns, only what they come to")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "show only the summary, no turns")
 	f.BoolVar(&o.json, "json", false, "print events as JSON lines")
 	o.trace.register(cmd)
 	return cmd

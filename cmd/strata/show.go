@@ -36,8 +36,8 @@ func showCommand(t *tool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [threads|runs|items|layers]",
 		Short: "Show what a store holds",
-		Long: `Shows what a store holds: its threads (the default), its runs (executions), the
-items of its threads, or the states of its layers.
+		Long: `Shows the content of a store: its threads (the default), its runs (executions),
+the items of its threads, or the states of its layers.
 
 --thread and --resource narrow what is shown; --layer narrows layers. Text is cut
 to the width of the screen, unless --full; characters that would act on a
@@ -78,7 +78,7 @@ terminal are escaped.`,
 	f.StringVar(&o.thread, "thread", "", "only this thread")
 	f.StringVar(&o.layer, "layer", "", "only this layer")
 	f.StringVar(&o.resource, "resource", "", "only this resource")
-	f.IntVar(&o.limit, "limit", 0, "at most so many (default all)")
+	f.IntVar(&o.limit, "limit", 0, "maximum number (default all)")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.full, "full", false, "do not cut text")
 	return cmd

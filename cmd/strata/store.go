@@ -25,9 +25,9 @@ import (
 const dbHelp = `store: a file, a vault's directory, or engine:where, such as bolt:agent.db`
 
 // dbRule explains how all verbs name a store; see storeSpec.
-const dbRule = `A store is named in one way everywhere, as engine:where (bolt:FILE, badger:DIR,
-vault:DIR, mem:) or by its path. A path that is a directory is a vault, or badger's if
-badger has made it; any other is a bolt file.`
+const dbRule = `A store is named in the same way everywhere, as engine:where (bolt:FILE,
+badger:DIR, vault:DIR, mem:) or by its path. A path that is a directory is a
+vault, or a badger store if badger created it; any other path is a bolt file.`
 
 // dbFlag adds the flag that names a store.
 func dbFlag(cmd *cobra.Command, db *string, help string) {

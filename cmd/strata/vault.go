@@ -25,8 +25,8 @@ func vaultCommand(t *tool) *cobra.Command {
 		Short: "Look after a vault, a store in a directory of Markdown files",
 		Long: `Looks after a vault, a store in a directory of Markdown files that people edit.
 
-All but rebuild only read, take no lock, and work on media that cannot be written.
-The verbs on what it holds are those for a store of any engine: 'strata knowledge'.
+All verbs but rebuild only read, take no lock, and work on read-only media. The
+verbs for its content are those for a store of any engine: 'strata knowledge'.
 
 ` + dbRule,
 		Example: "  strata vault check --db notes\n  strata vault log --db notes --since 24h",
@@ -61,13 +61,13 @@ func vaultCheckCommand(t *tool) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check --db DIR",
-		Short: "Find what is damaged, and files that are no documents",
+		Short: "Find what is damaged, and files that are not documents",
 		Long: `Reads every file and every record of a vault, compares the index with the files,
-verifies the checksums of the log and the chain of the audit log, compares canon with
-what people decided, looks for ids that look like others (letters of two scripts in a
-word, characters that do not show), and prints what is wrong, each with what to do
-about it.
-Nothing is changed. The exit status is 1 if anything is wrong.`,
+verifies the checksums of the log and the chain of the audit log, compares canon
+with what people decided, looks for ids that look like others (letters of two
+scripts in a word, invisible characters), and prints what is wrong, each with
+what to do about it. Nothing is changed. The exit status is 1 if anything is
+wrong.`,
 		Example: "  strata vault check --db notes\n  strata vault check --db notes --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts := &vault.Options{ReadOnly: true, Logger: slog.New(slog.DiscardHandler)} // Check finds what it would log
@@ -151,17 +151,17 @@ func vaultRebuildCommand(t *tool) *cobra.Command {
 	var adopt bool
 	cmd := &cobra.Command{
 		Use:   "rebuild --db DIR",
-		Short: "Make the index anew from the files",
-		Long: `Makes _index.json anew from the files, after what a process that died had begun is
-finished. Opening a vault does it by itself where the index is missing, damaged
+		Short: "Rebuild the index from the files",
+		Long: `Rebuilds _index.json from the files, after finishing what a process that died
+had begun. Opening a vault does this by itself if the index is missing, damaged
 or stale. Writers wait meanwhile.
 
-With --adopt, a directory of Markdown files that is no vault becomes one, for example
-one of Obsidian's, and new folders of a vault are taken in. All files stay where they
-are and as they are. Notes at the root have the type note, and those in a folder one
-that is made of its name: Daily Notes/2026-11-20.md is daily-notes/2026-11-20. What
-is left is listed with the reason: templates, what is no Markdown, links, names
-that begin with a dot.`,
+With --adopt, a directory of Markdown files that is not a vault, for example one
+of Obsidian's, becomes one, and new folders of a vault are taken in. All files
+stay where and as they are. Notes at the root get the type note, and those in a
+folder a type made from its name: Daily Notes/2026-11-20.md is
+daily-notes/2026-11-20. What is left out is listed with the reason: templates,
+files that are not Markdown, links, names that begin with a dot.`,
 		Example: "  strata vault rebuild --db notes\n  strata vault rebuild --db ~/obsidian --adopt",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
@@ -189,7 +189,7 @@ that begin with a dot.`,
 		},
 	}
 	storeArg(cmd, &db, 0, exactly(0, "no arguments"))
-	cmd.Flags().BoolVar(&adopt, "adopt", false, "make a vault of a directory of Markdown files, or take in new folders")
+	cmd.Flags().BoolVar(&adopt, "adopt", false, "turn a directory of Markdown files into a vault, or take in new folders")
 	return cmd
 }
 
@@ -235,8 +235,8 @@ func vaultLogCommand(t *tool) *cobra.Command {
 		Short: "Print who changed which document, and when",
 		Long: `Prints the audit log of a vault, oldest change first: the time (UTC), what was
 done, the document, the actor, and the fields that an update changed. It has the
-changes made through Strata; of an edit by hand it tells when a program
-replaced one that none had read, and where the text is kept.`,
+changes made through Strata. It also says when a program replaced an edit by
+hand that no program had read, and where that text is kept.`,
 		Example: "  strata vault log --db notes --since 24h\n  strata vault log --db notes --type insight --id retries\n  strata vault log --db notes --limit 20 --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			since, err := momentFlag("vault log: --since", o.since, time.Now())
@@ -321,10 +321,9 @@ func vaultVerifyCommand(t *tool) *cobra.Command {
 		Long: `Verifies that each line of the audit log, over all its files, has the digest of the
 line before, and prints the head of the chain.
 
-That shows accidents and careless edits. Somebody who may write the files can make
-the whole chain anew: against that it helps to keep the head elsewhere, and to give
-it to a later verify by --head, which fails if the log does not go on from
-there.`,
+That detects accidents and careless edits. Somebody who may write the files can
+rewrite the whole chain: to detect that, keep the head elsewhere and pass it to
+a later verify as --head, which fails if the log does not continue from there.`,
 		Example: "  strata vault verify --db notes\n  strata vault verify --db notes --head 3b9c4f0e1d2a58776f0c9e8d7b6a5f43",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withVault(cmd.Context(), "verify", db, &vault.Options{ReadOnly: true}, func(s *vault.Store) error {

@@ -14,11 +14,11 @@ func whyCommand(t *tool) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "why ID",
-		Short: "Show why an entity is there: its evidence, down to who wrote it",
-		Long: `Shows why an entity is there, as a tree: what it was made of and what it cites,
-what that cites, and so on, each with who made it, when, who decided about it, and
-the run that it is of. Evidence that is gone, or that changed since it was cited,
-is marked. What is cited more than once is shown once.`,
+		Short: "Show where an entity comes from: its evidence, down to who wrote it",
+		Long: `Shows where an entity comes from, as a tree: what it was made from and what it
+cites, what that cites, and so on, each with who made it, when, who decided
+about it, and the run it belongs to. Evidence that is gone, or changed since it
+was cited, is marked. What is cited more than once is shown once.`,
 		Example: "  strata why canon-retry-with-jitter --db agent.db\n  strata why insight/retries --db vault:notes --json",
 		Args:    exactly(1, "an entity"),
 		RunE: func(cmd *cobra.Command, args []string) error {
