@@ -243,7 +243,7 @@ func (e *entity) recall(ctx context.Context, in *memory.RecallInput[struct{}]) (
 		}
 	}
 	if len(out.Items) == 0 {
-		out.Note = "the query has no name that is known"
+		out.Note = "the query contains no known name"
 	}
 	return out, nil
 }

@@ -40,7 +40,7 @@ func TestEntity(t *testing.T) {
 					t.Errorf("%s: shown\n%s\nwith %q", q.query, got, n)
 				}
 			}
-			if q.want == nil && !strings.Contains(c.note("entity"), "no name") {
+			if q.want == nil && !strings.Contains(c.note("entity"), "no known name") {
 				t.Errorf("%s: note %q", q.query, c.note("entity"))
 			}
 			c.commit("Well.")

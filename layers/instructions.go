@@ -148,7 +148,7 @@ func (o *InstructionsOptions) read(path string, known instructionFile, ok bool) 
 	case info.IsDir():
 		return fault(errors.New("it is a directory, not a file"))
 	case !info.Mode().IsRegular():
-		return fault(errors.New("it is no regular file"))
+		return fault(errors.New("it is not a regular file"))
 	case ok && !known.Racy && info.Size() == known.Size && info.ModTime().UnixNano() == known.Modified:
 		return known, nil
 	case info.Size() > int64(o.MaxBytes):
@@ -166,7 +166,7 @@ func (o *InstructionsOptions) read(path string, known instructionFile, ok bool) 
 	case len(data) > o.MaxBytes:
 		return fault(fmt.Errorf("it is over the limit of %d bytes", o.MaxBytes))
 	case !utf8.Valid(data) || strings.IndexByte(string(data), 0) >= 0:
-		return fault(errors.New("it is no UTF-8 text"))
+		return fault(errors.New("it is not UTF-8 text"))
 	}
 	text := strings.TrimSpace(strings.TrimPrefix(string(data), "\uFEFF"))
 	// The stat from before the read: if the file changes meanwhile, the next turn

@@ -51,8 +51,8 @@ func TestInstructions(t *testing.T) {
 
 	for _, bad := range []struct{ text, note string }{
 		{strings.Repeat("x", 101), "its 101 bytes are over the limit of 100: its last good text stays"},
-		{"caf\xe9", "no UTF-8 text"},
-		{"a\x00b", "no UTF-8 text"},
+		{"caf\xe9", "not UTF-8 text"},
+		{"a\x00b", "not UTF-8 text"},
 	} {
 		write(bad.text)
 		expect("Use feet.", bad.note)
@@ -76,7 +76,7 @@ func TestInstructionsOfNoUse(t *testing.T) {
 	for path, want := range map[string]string{
 		dir:                           "it is a directory",
 		filepath.Join(dir, "missing"): "no such file",
-		os.DevNull:                    "no regular file",
+		os.DevNull:                    "not a regular file",
 	} {
 		c := talk(t, remember(t, openMem(t), layers.Instructions(&layers.InstructionsOptions{Files: []string{path}})), "t", "r")
 		c.ask("hi")

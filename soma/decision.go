@@ -90,7 +90,7 @@ func decodeDecision(key, name string, value []byte) (*decision, error) {
 	}
 	d := &decision{name: name}
 	if err := json.Unmarshal(value, d); err != nil {
-		return nil, errors.New("it is no decision")
+		return nil, errors.New("it is not a decision")
 	}
 	if d.V != 1 {
 		return nil, fmt.Errorf("it has format %d, which this program does not know", d.V)

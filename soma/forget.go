@@ -47,7 +47,7 @@ type Forgotten struct {
 func (w *Writer) Forget(ctx context.Context, id, reason string) (Forgotten, error) {
 	var out Forgotten
 	if w.actor.Kind != "person" || w.actor.Name == "" {
-		return out, fmt.Errorf("forget: %w", &PermissionError{Worker: w.actor.worker(), Reason: "only a person forgets"})
+		return out, fmt.Errorf("forget: %w", &PermissionError{Worker: w.actor.worker(), Reason: "only a person may forget"})
 	}
 	if reason == "" {
 		return out, fmt.Errorf("forget: %w", fault("reason", "it is missing"))

@@ -94,9 +94,9 @@ func (a Actor) permit(layer Layer, team string) error {
 	case !slices.Contains(Layers, layer):
 		refused.Reason = "there is no such layer"
 	case a.Name == "":
-		refused.Reason = "who writes has no name"
+		refused.Reason = "the writer has no name"
 	case layer == Canon && a != governance:
-		refused.Reason = "canon changes by promotion, supersession and retirement alone"
+		refused.Reason = "canon changes only by promotion, supersession and retirement"
 		if a.Kind != "person" && !CanWrite(a.worker(), layer) {
 			refused.Reason = ""
 		}
@@ -137,7 +137,7 @@ func (a Actor) mayDecay() error {
 	if a == decay || a.Kind == "person" && a.Name != "" {
 		return nil
 	}
-	return &PermissionError{Worker: a.worker(), Layer: Archive, Reason: "what is due is moved by the worker decay, or a person"}
+	return &PermissionError{Worker: a.worker(), Layer: Archive, Reason: "only the worker decay, or a person, archives what is due"}
 }
 
 // moves refuses a change of the team that is not the actor's to make.

@@ -302,7 +302,7 @@ func (t *tool) docsRemove(ctx context.Context, spec string, names []string, o *d
 				}
 			}
 			if len(gone) == n {
-				return fmt.Errorf("%s is no document: 'strata docs list' names them", name)
+				return fmt.Errorf("%s is not a document: 'strata docs list' names them", name)
 			}
 		}
 		return nil

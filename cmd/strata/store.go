@@ -100,9 +100,9 @@ func vaultDir(text string) (string, error) {
 		return "", fmt.Errorf("%s is not there: name a directory that is there", printable(text))
 	}
 	if spec != text {
-		return "", fmt.Errorf("%s, taken as %s, is no vault: name one as vault:DIR", printable(text), printable(spec))
+		return "", fmt.Errorf("%s, taken as %s, is not a vault: name one as vault:DIR", printable(text), printable(spec))
 	}
-	return "", fmt.Errorf("%s is no vault: name one as vault:DIR", printable(text))
+	return "", fmt.Errorf("%s is not a vault: name one as vault:DIR", printable(text))
 }
 
 // asFiles are the records that a vault keeps as files, so that git has them

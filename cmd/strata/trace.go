@@ -112,7 +112,7 @@ func endpointURL(endpoint string) (string, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", fmt.Errorf("--otlp %q is no address: use one such as http://localhost:4318", endpoint)
+		return "", fmt.Errorf("--otlp %q is not an address: use one such as http://localhost:4318", endpoint)
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1/traces"

@@ -129,7 +129,7 @@ func findDoubts(ctx context.Context, s *vault.Store, found []storage.Fault) (lis
 		}
 		alike, err := knowledge.LookAlikes(ctx)
 		for _, l := range alike {
-			list = append(list, storage.Fault{Key: l.Key, Reason: l.Reason, Repair: "if it is not meant, write it anew under another id and remove this one"})
+			list = append(list, storage.Fault{Key: l.Key, Reason: l.Reason, Repair: "if that is not intended, create it again under another id and remove this one"})
 		}
 		return err
 	})

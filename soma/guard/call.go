@@ -156,7 +156,7 @@ func (s *scope) counter(name string) (float64, error) {
 
 func finite(n float64) error {
 	if math.IsNaN(n) || math.IsInf(n, 0) {
-		return errors.New("the value given with the call is no finite number")
+		return errors.New("the value given with the call is not a finite number")
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func decode(raw json.RawMessage) (map[string]any, error) {
 	}
 	args, ok := v.(map[string]any)
 	if !ok {
-		return nil, errors.New("the arguments are no JSON object")
+		return nil, errors.New("the arguments are not a JSON object")
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, errors.New("the arguments are more than one JSON value")

@@ -11,10 +11,10 @@ import (
 
 // unreadable are arguments that a condition cannot read, with why.
 var unreadable = []struct{ args, why string }{
-	{`[1]`, "no JSON object"},
-	{`"path"`, "no JSON object"},
-	{`3`, "no JSON object"},
-	{`true`, "no JSON object"},
+	{`[1]`, "not a JSON object"},
+	{`"path"`, "not a JSON object"},
+	{`3`, "not a JSON object"},
+	{`true`, "not a JSON object"},
 	{`{`, "not valid JSON"},
 	{`{"a":}`, "not valid JSON"},
 	{`{"a":1,}`, "not valid JSON"},

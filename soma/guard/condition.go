@@ -61,7 +61,7 @@ func options() []expr.Option {
 		expr.Function(listName, func(params ...any) (any, error) {
 			list, ok := params[1].([]any)
 			if !ok {
-				return nil, errors.New("any, all and none are of lists")
+				return nil, errors.New("any, all and none require lists")
 			}
 			return list, nil
 		}, new(func(*scope, any) []any)),

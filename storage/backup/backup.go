@@ -322,7 +322,7 @@ func (b *backupReader) header() (backupHeader, error) {
 		return h, err
 	}
 	if err != nil || json.Unmarshal(line, &h) != nil || h.Format != backupFormat || h.Version < 1 {
-		return h, &storage.FormatError{Reason: "this is no Strata backup"}
+		return h, &storage.FormatError{Reason: "this is not a Strata backup"}
 	}
 	b.sum.Write(b.buf)
 	if h.Version > backupVersion {

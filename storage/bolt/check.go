@@ -120,7 +120,7 @@ func (c *checker) content(tx *bbolt.Tx) error {
 	}
 	if tx.Bucket(bucketPieces) != nil && !damaged {
 		if n := len(strays(tx)); n > 0 {
-			c.fault("", fmt.Sprintf("there are %d pieces of no value", n), rebuild)
+			c.fault("", fmt.Sprintf("there are %d pieces without a value", n), rebuild)
 		}
 	}
 	if !damaged && have > entries {

@@ -57,7 +57,7 @@ func (c *Collection) Check(ctx context.Context) iter.Seq2[storage.Fault, error] 
 			}
 		}
 		for _, id := range slices.Sorted(maps.Keys(passages)) {
-			reason := fmt.Sprintf("%d passages are of no document", passages[id])
+			reason := fmt.Sprintf("%d passages belong to no document", passages[id])
 			fault := storage.Fault{Key: c.space.Key(filePrefix + id), Reason: reason, Repair: repair}
 			if !yield(fault, nil) {
 				return

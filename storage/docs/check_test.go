@@ -82,7 +82,7 @@ func TestCheckAndRebuild(t *testing.T) {
 	if err := storage.Delete(t.Context(), store, gone); err != nil {
 		t.Fatal(err)
 	}
-	faults("3 passages are of no document", "document has 0 of 1 passages", "indexed document is gone")
+	faults("3 passages belong to no document", "document has 0 of 1 passages", "indexed document is gone")
 	if _, err := other.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func Check(ctx context.Context, r storage.Reader) iter.Seq2[storage.Fault, error
 				return
 			}
 			if name, _, _ := strings.Cut(key[len(blockPrefix):], "/"); !names[name] &&
-				!yield(storage.Fault{Key: key, Reason: "block is of no segment", Repair: rebuild}, nil) {
+				!yield(storage.Fault{Key: key, Reason: "block belongs to no segment", Repair: rebuild}, nil) {
 				return
 			}
 		}

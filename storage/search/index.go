@@ -194,7 +194,7 @@ func (ix *Index) fresh(l *reading, docs []Doc, gone map[string]bool) (fresh []Do
 			return nil, err
 		}
 		if gone[d.ID] {
-			return nil, errors.New("replace: a document is to go and to come: another text has another ID")
+			return nil, errors.New("replace: a document is both removed and added: give a different text a different ID")
 		}
 		if o, ok := known[d.ID]; had[d.ID] || ok && o.sum == sum(d.encode()) {
 			continue

@@ -105,7 +105,7 @@ func (s *Store) ownDirectory() error {
 	}
 	for _, e := range entries {
 		if rel := path.Join(dataDir, e.Name()); !slices.Contains([]string{logDir, tempDir, lostDir, endName}, rel) {
-			return &storage.FormatError{Path: filepath.Join(s.root, dataDir), Reason: "is not a vault's, which has a directory of this name for itself: rename it"}
+			return &storage.FormatError{Path: filepath.Join(s.root, dataDir), Reason: "does not belong to the vault, which needs a directory of this name: rename it"}
 		}
 	}
 	return nil

@@ -90,7 +90,7 @@ func checkState(v view) (faults []storage.Fault) {
 				entries += len(d.entries)
 				return true // changed since we looked
 			}
-			add(storage.Fault{Key: key, Path: path, Reason: "the file is not what it was, though its size and time are", Repair: repairIndex})
+			add(storage.Fault{Key: key, Path: path, Reason: "the file has changed, although its size and time have not", Repair: repairIndex})
 			return true
 		}
 		now := parse(key, d.dir, d.name, d.stat, text, v.st.fields)

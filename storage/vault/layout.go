@@ -114,7 +114,7 @@ func (s *Store) readLayout() error {
 	}
 	l, ok := newLayout(v.Folders)
 	if !ok {
-		return &storage.FormatError{Path: filepath.Join(s.root, markerName), Reason: "names folders that no vault has: mend it, or restore it"}
+		return &storage.FormatError{Path: filepath.Join(s.root, markerName), Reason: "names folders that a vault cannot have: repair it, or restore it"}
 	}
 	if l == nil || old == nil || !maps.Equal(old.kinds, l.kinds) || !maps.Equal(old.folders, l.folders) {
 		s.layout.Store(l)

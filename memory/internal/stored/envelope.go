@@ -143,7 +143,7 @@ func ReadEnvelope(ctx context.Context, store storage.Adapter, key string, read f
 			return e, err
 		}
 		if before != nil && bytes.Equal(before, raw) {
-			return nil, &storage.CorruptError{Key: BaseKey(key), Reason: "what the state was added to is not there", Repair: "restore a backup, or delete the state"}
+			return nil, &storage.CorruptError{Key: BaseKey(key), Reason: "the base of the state is missing", Repair: "restore a backup, or delete the state"}
 		}
 		before = raw
 	}
@@ -191,7 +191,7 @@ func (e *Envelope) loadState(ctx context.Context, store storage.Adapter, key str
 	}
 	state, ok := addition.Addition{Steps: e.Added, Fresh: e.fresh}.Apply(base)
 	if !ok || !json.Valid(state) {
-		return &storage.CorruptError{Key: key, Reason: "what was added is no addition to what is stored as base"}
+		return &storage.CorruptError{Key: key, Reason: "the addition does not fit the stored base"}
 	}
 	e.State, e.base, e.baseSize = state, base, len(stored)
 	e.Added, e.fresh = nil, nil

@@ -15,5 +15,5 @@ func TestUpdatePipe(t *testing.T) {
 	}
 	r := f.update("d", nil)
 	f.did(r, "d/good.md", "", "", 0)
-	f.skipped(r, "d/pipe: it is no regular file")
+	f.skipped(r, "d/pipe: it is not a regular file")
 }

@@ -210,7 +210,7 @@ func (u *updater) file(name string, info fs.FileInfo, open func() (*os.File, err
 	case !utf8.ValidString(name):
 		return errors.New("its name is not UTF-8")
 	case !info.Mode().IsRegular(): // checked before opening: a pipe would block
-		return errors.New("it is no regular file")
+		return errors.New("it is not a regular file")
 	case ok && !known.Partial && known.Cut == u.cut && known.Size == info.Size() && known.Modified.Equal(modified) &&
 		modified.Add(grain).Before(known.Added):
 		u.report.Unchanged++

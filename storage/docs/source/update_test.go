@@ -223,7 +223,7 @@ func TestUpdateSkips(t *testing.T) {
 	}
 
 	for path, want := range map[string]string{
-		"nothing": "read nothing: no such file", "d/binary.png": "read d/binary.png: it is no text", os.DevNull: "no regular file",
+		"nothing": "read nothing: no such file", "d/binary.png": "read d/binary.png: it is no text", os.DevNull: "not a regular file",
 	} {
 		if _, err := source.Update(t.Context(), f.Collection, path, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
