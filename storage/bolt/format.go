@@ -142,7 +142,7 @@ func readCounts(tx *bbolt.Tx) (counts, error) {
 	return counts{}, &storage.CorruptError{Path: tx.DB().Path(), Reason: "the counts cannot be read", Repair: repairFile}
 }
 
-func writeCounts(tx *bbolt.Tx, n counts) error {
-	b := binary.BigEndian.AppendUint64(make([]byte, 0, 16), n.documents)
-	return tx.Bucket(bucketStrata).Put(keyCounts, binary.BigEndian.AppendUint64(b, n.records))
+func (n counts) append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, n.documents)
+	return binary.BigEndian.AppendUint64(b, n.records)
 }

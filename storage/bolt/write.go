@@ -28,8 +28,8 @@ var errNothing = errors.New("nothing to commit")
 // commit makes all batches durable in one transaction, in order. A batch whose
 // precondition fails is left out; a file error affects every batch.
 func (s *Store) commit(batches [][]storage.Op) []error {
-	errs := make([]error, len(batches))
 	w := &s.writer
+	errs := append(w.errs[:0], make([]error, len(batches))...)
 	err := s.update("write", func(tx *bbolt.Tx) error {
 		if err := w.begin(tx, *s.fields.Load(), s.hub.Watched()); err != nil {
 			return err
@@ -49,6 +49,7 @@ func (s *Store) commit(batches [][]storage.Op) []error {
 		}
 		return w.finish()
 	})
+	w.errs = errs
 	events := w.end()
 	switch {
 	case errors.Is(err, errNothing):
@@ -75,8 +76,9 @@ type writer struct {
 	watched     bool
 	events      []storage.Event
 
-	key    []byte // buffer for a key
-	frames []byte // buffer for the frames of a transaction
+	errs   []error // of the batches of a commit
+	key    []byte  // buffer for a key
+	frames []byte  // buffer for the frames of a transaction
 }
 
 // mostFrames bounds the size of the buffer that is kept between transactions.
@@ -99,7 +101,7 @@ func (w *writer) end() []storage.Event {
 	if cap(w.frames) > mostFrames {
 		w.frames = nil
 	}
-	*w = writer{key: w.key, frames: w.frames[:0]}
+	*w = writer{key: w.key, frames: w.frames[:0], errs: w.errs}
 	return events
 }
 
@@ -278,7 +280,9 @@ func (w *writer) finish() error {
 	if w.now == w.before {
 		return nil
 	}
-	return writeCounts(w.tx, w.now)
+	from := len(w.frames)
+	w.frames = w.now.append(w.frames)
+	return w.tx.Bucket(bucketStrata).Put(keyCounts, w.frames[from:])
 }
 
 // declare adds fields to the index: the entries of all documents, in order.

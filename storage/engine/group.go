@@ -26,8 +26,9 @@ type Group[R any] struct {
 	waiting []*request[R]
 
 	// About the last commit; only the leader uses them.
-	shared int       // requests in it
-	until  time.Time // when its members are no longer waited for
+	shared   int       // requests in it
+	until    time.Time // when its members are no longer waited for
+	requests []R       // a buffer
 }
 
 type request[R any] struct {
@@ -41,7 +42,8 @@ type request[R any] struct {
 // NewGroup returns a group whose commit makes the changes of all requests
 // durable together. commit returns an error for each request: one whose
 // precondition fails does not fail the others. Calls of commit do not overlap
-// and must not panic. weigh says how much of most a request uses; a single
+// and must not panic; it does not keep the slice that it is given, and may reuse the
+// one that it returns. weigh says how much of most a request uses; a single
 // request may use more than most.
 func NewGroup[R any](most int, weigh func(R) int, commit func(requests []R) []error) *Group[R] {
 	return &Group[R]{commit: commit, weigh: weigh, most: most}
@@ -110,12 +112,13 @@ func (g *Group[R]) lead(w *request[R]) error {
 	g.gather()
 	began := time.Now()
 	others := g.take(g.weigh(w.r))
-	requests := make([]R, 1, 1+len(others))
-	requests[0] = w.r
+	requests := append(g.requests[:0], w.r)
 	for _, o := range others {
 		requests = append(requests, o.r)
 	}
 	errs := g.commit(requests)
+	clear(requests)
+	g.requests = requests
 	now := time.Now()
 	g.shared, g.until = len(requests), now.Add(now.Sub(began)/8)
 	for i, o := range others {
