@@ -38,20 +38,23 @@ func (p *Prefix) assemble(ctx context.Context, layers []Contribution) (*View, *e
 	if reason == "" {
 		var v *View
 		if v, reason = a.resume(); reason == "" {
-			return v, a.after(), nil
+			return v, p.after(&a), nil
 		}
 		a = p.assembly(layers)
 		a.follow()
 	}
 	v, err := a.open(ctx, reason)
-	return v, a.after(), err
+	return v, p.after(&a), err
 }
 
 // assembly returns the basis of a view, and of predicting what it will show.
 func (p *Prefix) assembly(layers []Contribution) assembly {
 	p.markers = p.frame.markers.with(layers, p.markers)
 	a := assembly{
-		frame: p.frame, log: &p.log, layers: layers, mark: p.markers, prev: p.epoch, begin: p.begin, cap: p.frame.Cap(), scratch: &p.scratch, spare: p.spare,
+		frame: p.frame, log: &p.log, layers: layers, mark: p.markers, prev: p.epoch, begin: p.begin, cap: p.frame.Cap(), scratch: &p.scratch,
+	}
+	if p.spare != nil {
+		a.spare = p.spare.tracks
 	}
 	if a.prev == nil {
 		a.prev = &epoch{from: p.log.first}
@@ -61,12 +64,15 @@ func (p *Prefix) assembly(layers []Contribution) assembly {
 	return a
 }
 
-// after returns the epoch. It is a copy: a pointer into the assembly would keep
-// alive everything the view was made from, including the previous epoch, and so
-// every epoch since the conversation began.
-func (a *assembly) after() *epoch {
-	e := a.epoch
-	return &e
+// after returns the epoch, in the memory of the one before the current. It is a copy:
+// a pointer into the assembly would keep alive everything the view was made from,
+// including the previous epoch, and so every epoch since the conversation began.
+func (p *Prefix) after(a *assembly) *epoch {
+	if p.spare == nil {
+		p.spare = new(epoch)
+	}
+	*p.spare = a.epoch
+	return p.spare
 }
 
 // follow brings the tracks of the layers up to date.

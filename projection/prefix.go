@@ -19,8 +19,8 @@ type Prefix struct {
 	epoch   *epoch   // as the last view left it; nil before the first
 	markers *markers // of the layers that contributed last; nil before
 	scratch []byte
-	spare   []track // of the previous epoch
-	begin   int     // earliest beginning of history if the next view opens an epoch, as Shown said
+	spare   *epoch // the previous one: its memory is reused
+	begin   int    // earliest beginning of history if the next view opens an epoch, as Shown said
 }
 
 // NewPrefix returns the prefix of a conversation whose first earlier items are
@@ -84,10 +84,7 @@ func (p *Prefix) Project(ctx context.Context, layers []Contribution) (*View, err
 	if err != nil {
 		return nil, err
 	}
-	if p.epoch != nil {
-		p.spare = p.epoch.tracks
-	}
-	p.epoch = e
+	p.epoch, p.spare = e, p.epoch
 	return v, nil
 }
 
