@@ -91,10 +91,8 @@ func (r *Run) learn(ctx context.Context, traced bool) error {
 		return nil
 	}
 	log, added, resp := r.log.held(), r.log.Items(r.log.start+t.given, r.log.Len()), t.response
-	hc := r.prepare(ctx, traced, hookStore, r.m.slots, func(c *call) (err error) {
-		c.change, err = c.cell.layer.code.store(c.ctx, c.input, c.x, c.records, c.state, added, log, resp)
-		return err
-	})
+	hc := r.prepare(ctx, traced, hookStore, r.m.slots, nil)
+	hc.log, hc.added, hc.response = log, added, resp
 	hc.run()
 	if err := ctx.Err(); err != nil {
 		r.reportCalls(hc, nil)

@@ -107,8 +107,12 @@ type hookCalls struct {
 	trace bool            // whether the phase has a recording span
 	hook  hook
 	calls []call
-	do    func(c *call) error
-	after []*hookCalls // those of Delta hooks, after Recall
+	do    func(c *call) error // of hooks other than Recall and Store
+	after []*hookCalls        // those of Delta hooks, after Recall
+
+	log, shown, added []projection.Item // for Recall and Store
+	query             string
+	response          *Response
 
 	shared  deadline
 	clock   *time.Timer   // stopped; nil: none yet
@@ -308,7 +312,22 @@ func (hc *hookCalls) guarded(c *call) (err error) {
 	if hc.m.opts.VerifyStates {
 		c.before, _ = new(stateEncoder).encode(c.state) // a state without an encoding is not verified
 	}
-	return hc.do(c)
+	return hc.call(c)
+}
+
+// call calls the hook. What Recall and Store are given is part of hc, because they are
+// called in every turn.
+func (hc *hookCalls) call(c *call) (err error) {
+	code := c.cell.layer.code
+	switch hc.hook {
+	case hookRecall:
+		c.recalled, c.change, err = code.recall(c.ctx, c.input, c.x, c.records, c.state, hc.log, hc.shown, hc.query, c.budget)
+	case hookStore:
+		c.change, err = code.store(c.ctx, c.input, c.x, c.records, c.state, hc.added, hc.log, hc.response)
+	default:
+		err = hc.do(c)
+	}
+	return err
 }
 
 // verify fails a call that modified the state it may only read, whatever else

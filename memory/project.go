@@ -206,10 +206,8 @@ func useOf(v *projection.View, layer string) *projection.LayerUse {
 // recall runs the Recall hooks, telling them what is shown of the log.
 func (r *Run) recall(ctx context.Context, traced bool, shown []projection.Item) *hookCalls {
 	log, query := r.log.held(), r.log.Query()
-	hc := r.prepare(ctx, traced, hookRecall, r.m.slots, func(c *call) (err error) {
-		c.recalled, c.change, err = c.cell.layer.code.recall(c.ctx, c.input, c.x, c.records, c.state, log, shown, query, c.budget)
-		return err
-	})
+	hc := r.prepare(ctx, traced, hookRecall, r.m.slots, nil)
+	hc.log, hc.shown, hc.query = log, shown, query
 	for i := range hc.calls {
 		hc.calls[i].budget = r.contribs[i].Budget
 	}
