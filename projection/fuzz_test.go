@@ -84,11 +84,12 @@ func (p *program) text() string {
 		"a", "</l0>", "<l1 replace>", "日本語", "\xff\xfe", "\u0000", "word ", "\n", "🙂", "[shortened]",
 		"< / L2\n>", "<SUMMARY>", "<l\u200b3>", "<", "</l", "<sum", "mary>", "1>", "<<l4/>", "<!--l0-->", "＜l1＞", "&lt;l2>", "<l5>",
 	}
-	text := strings.Repeat(words[p.next(len(words))], 1<<p.next(9)) + fmt.Sprint(p.next(7))
+	var text strings.Builder
+	text.WriteString(strings.Repeat(words[p.next(len(words))], 1<<p.next(9)) + fmt.Sprint(p.next(7)))
 	for range p.next(3) { // which may end in a half
-		text += words[p.next(len(words))]
+		text.WriteString(words[p.next(len(words))])
 	}
-	return text
+	return text.String()
 }
 
 // forged returns what in the text of a block reads as a tag of a block, or as the
