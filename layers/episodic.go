@@ -326,7 +326,7 @@ func (e *episodic) show(ctx context.Context, in *memory.RecallInput[episodes], i
 // visible reports whether the prompt shows the whole episode.
 func (ep *Episode) visible(in *memory.RecallInput[episodes]) bool {
 	shown := in.Shown
-	if len(shown) > 1 && shown[0].Role == projection.User && shown[0].Text() == in.Query {
+	if len(shown) > 1 && shown[0].FromUser() && shown[0].Text() == in.Query {
 		shown = shown[1:] // which may be isolated, before a gap
 	}
 	return ep.Thread == in.Execution.Identity().Thread && len(shown) > 0 && !shown[0].Time.UTC().After(ep.Begun)

@@ -67,7 +67,7 @@ func events(x *memory.Execution, items []projection.Item, results bool) []Event 
 		case it.Kind == projection.ToolCall:
 			tools[it.CallID] = it.Name
 			continue
-		case it.Kind == projection.Message && (it.Role == projection.User || it.Role == projection.Assistant):
+		case it.FromUser(), it.Kind == projection.Message && it.Role == projection.Assistant:
 		case it.Kind == projection.ToolResult && results:
 		default:
 			continue

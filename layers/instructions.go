@@ -18,8 +18,8 @@ import (
 // InstructionsOptions configures [Instructions].
 type InstructionsOptions struct {
 	// Spec overrides: ID "instructions", slot [memory.SlotSteering], scope global,
-	// budget automatic, placement anchor. Set Required if no prompt may be sent
-	// without the text.
+	// budget automatic, placement anchor, authority instruction. Set Required if no
+	// prompt may be sent without the text.
 	Spec memory.Spec
 	// Text comes first.
 	Text string
@@ -57,7 +57,7 @@ func Instructions(opts *InstructionsOptions) memory.Layer {
 	}
 	spec := override(memory.Spec{
 		ID: "instructions", Slot: memory.SlotSteering, Scope: memory.ScopeGlobal,
-		Placement: projection.Anchor, Format: 1,
+		Placement: projection.Anchor, Authority: projection.Instruction, Format: 1,
 	}, o.Spec)
 	return memory.Define(spec, memory.Hooks[instructions]{
 		Recall: o.recall,

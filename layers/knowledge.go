@@ -87,7 +87,7 @@ func Knowledge(store KnowledgeStore, opts *KnowledgeOptions) []memory.Layer {
 	}
 	canon := memory.Define(memory.Spec{
 		ID: "knowledge-canon", Slot: memory.SlotSteering, Scope: memory.ScopeGlobal,
-		Placement: projection.Anchor, Required: true, Format: 1,
+		Placement: projection.Anchor, Authority: projection.Instruction, Required: true, Format: 1,
 	}, memory.Hooks[struct{}]{Init: k.init, Recall: k.canon})
 	emerging := memory.Define(memory.Spec{
 		ID: "knowledge-emerging", Slot: memory.SlotProcedural, Scope: memory.ScopeGlobal,
@@ -178,5 +178,7 @@ func guide(g Guidance) projection.Item {
 	case g.Proposed:
 		text = fmt.Sprintf("[proposed, not decided; confidence %.2f] %s", g.Confidence, text)
 	}
-	return item(text, g.Key)
+	it := item(text, g.Key)
+	it.Remembered = g.Proposed // whatever else the layer says
+	return it
 }

@@ -33,6 +33,7 @@ func override(spec, over memory.Spec) memory.Spec {
 	spec.Scope = cmp.Or(over.Scope, spec.Scope)
 	spec.Budget = cmp.Or(over.Budget, spec.Budget)
 	spec.Placement = cmp.Or(over.Placement, spec.Placement)
+	spec.Authority = cmp.Or(over.Authority, spec.Authority)
 	spec.Required = over.Required
 	spec.Timeouts = over.Timeouts
 	spec.OnInitError = over.OnInitError
@@ -48,7 +49,7 @@ func query(text string) string {
 
 // item returns a layer's output of a single text.
 func item(text string, refs ...string) projection.Item {
-	it := projection.Text(projection.System, text)
+	it := projection.Text("", text)
 	it.Refs = refs
 	return it
 }

@@ -27,7 +27,7 @@ func Procedural(store KnowledgeStore, opts *ProceduralOptions) memory.Layer {
 	}
 	spec := override(memory.Spec{
 		ID: "procedural", Slot: memory.SlotProcedural, Scope: memory.ScopeGlobal,
-		Budget: projection.Between(0, 600), Placement: projection.Live, Format: 1,
+		Budget: projection.Between(0, 600), Placement: projection.Live, Authority: projection.Instruction, Format: 1,
 	}, o.Spec)
 	return memory.Define(spec, memory.Hooks[struct{}]{
 		Recall: recallGuidance(store, "rules", o.TopK, "no rule bears on the query"),

@@ -137,7 +137,7 @@ func passages(x *memory.Execution, items []projection.Item) []search.Doc {
 	for _, kind := range []projection.Kind{projection.Message, projection.ToolResult} {
 		for i := range items {
 			it := &items[i]
-			if it.Kind != kind || kind == projection.Message && it.Role != projection.User && it.Role != projection.Assistant {
+			if it.Kind != kind || kind == projection.Message && !it.FromUser() && it.Role != projection.Assistant {
 				continue
 			}
 			e := Event{Kind: it.Kind, Role: it.Role, Name: it.Name}

@@ -106,7 +106,7 @@ func (t *tale) tell(it *projection.Item) {
 		delete(t.failed, it.CallID)
 	case it.Kind == projection.ToolResult && it.Failed:
 		t.failed[it.CallID]++
-	case it.Kind == projection.Message && it.Role == projection.User:
+	case it.FromUser():
 		text := line(it.Text(), 300)
 		if text != "" {
 			t.asked = it

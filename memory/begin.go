@@ -134,7 +134,7 @@ func (r *Run) allocate() {
 		if s := &c.layer.spec; c.absent == "" && c.layer.has[hookRecall] {
 			budgets = append(budgets, s.Budget)
 			r.contribs = append(r.contribs, projection.Contribution{
-				Layer: s.ID, Placement: s.Placement, Required: s.Required,
+				Layer: s.ID, Placement: s.Placement, Authority: s.Authority, Required: s.Required,
 			})
 		}
 	}

@@ -268,6 +268,11 @@ func (l *Layer) faults() []error {
 	default:
 		fault("placement %q is none of auto (empty), anchor, live", s.Placement)
 	}
+	switch s.Authority {
+	case projection.Data, projection.Instruction:
+	default:
+		fault("authority %q is none of data (empty), instruction", s.Authority)
+	}
 	if s.OnInitError > InitDisables {
 		fault("OnInitError %d is unknown", s.OnInitError)
 	}

@@ -44,7 +44,7 @@ func (r *Run) markTexts() (shown int) {
 // appendEpoch appends the state of the prefix after turn n, of which the record
 // shows the first texts items. Without a state, the epoch ends.
 func (r *Run) appendEpoch(b []byte, n, shown int) []byte {
-	b = append(b, `{"v":3`...)
+	b = append(b, `{"v":4`...)
 	b = appendjson.Int(b, "turn", n)
 	if len(r.writer.stateBytes) == 0 {
 		return append(b, '}')

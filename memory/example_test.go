@@ -63,8 +63,8 @@ func Example() {
 	}
 	// Output:
 	// history "I am Anna"
-	// anchor "<guests>\nAnna\n</guests>"
+	// anchor "<guests data>\nAnna\n</guests>"
 	// history "I am Ben"
-	// anchor "<guests>\nAnna, Ben\n</guests>"
+	// anchor "<guests data>\nAnna, Ben\n</guests>"
 	// history "Who was here?"
 }

@@ -5,6 +5,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stratamem/strata/memory/thread"
+	"github.com/stratamem/strata/projection"
 )
 
 // Execution is what hooks see of the execution for which they run, as it was
@@ -64,7 +65,11 @@ func (x *Execution) Count(text string) int { return max(x.m.frame.Tokenizer().Co
 // what the prompt puts around it, and whether that is at most limit. For a text
 // that is far too long it returns a lower bound without counting.
 func (x *Execution) Fits(layer, text string, limit int) (tokens int, ok bool) {
-	return x.m.frame.Fits(layer, text, limit)
+	authority := projection.Data
+	if i, ok := x.m.index[layer]; ok {
+		authority = x.m.layers[i].spec.Authority
+	}
+	return x.m.frame.Fits(layer, authority, text, limit)
 }
 
 // Sibling returns the state of another layer, as it was when the phase began,

@@ -129,12 +129,12 @@ func TestExplainFailedRecall(t *testing.T) {
 		}
 		return notes, x.LeftOut
 	}
-	const inPrompt, change = "1 items of 9 tokens of it are in the prompt", "recall error: change: "
+	const inPrompt, change = "1 items of 10 tokens of it are in the prompt", "recall error: change: "
 	turn()
 	fail = errHook
 	notes, left := turn()
 	if diff := cmp.Diff([]string{
-		"anchored: the layer contributes nothing new this turn; 1 items of 11 tokens of it are in the prompt",
+		"anchored: the layer contributes nothing new this turn; 1 items of 12 tokens of it are in the prompt",
 		"live: the layer contributes nothing new this turn",
 		"late: " + inPrompt,
 	}, notes); diff != "" {
@@ -146,7 +146,7 @@ func TestExplainFailedRecall(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]thread.LeftOut{
-		{Layer: "anchored", Reason: "recall error: it broke; 1 items of 11 tokens of it are in the prompt"},
+		{Layer: "anchored", Reason: "recall error: it broke; 1 items of 12 tokens of it are in the prompt"},
 		{Layer: "live", Reason: "recall error: it broke"},
 		{Layer: "late", Reason: change + "; " + inPrompt},
 	}, left); diff != "" {

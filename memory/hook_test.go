@@ -103,8 +103,8 @@ func TestHookFailures(t *testing.T) {
 			project(t, run, user("hello"))
 			commit(t, run, "hi")
 			want := []string{
-				"anchor: <faulty>\nthe notes as of step 1\n</faulty>", "history: hello", "history: hi", "history: again",
-				"updates: <faulty replace>\nthe notes as of step 2\n</faulty>",
+				"anchor: <faulty data>\nthe notes as of step 1\n</faulty>", "history: hello", "history: hi", "history: again",
+				"updates: <faulty data replace>\nthe notes as of step 2\n</faulty>",
 			}
 			if diff := cmp.Diff(want, texts(project(t, run, user("again")))); diff != "" {
 				t.Error(diff)
@@ -365,7 +365,7 @@ func TestSideBySide(t *testing.T) {
 				run := begin(t, m, memory.Identity{})
 				var want []string
 				for i := range 8 {
-					want = append(want, fmt.Sprintf("anchor: <l%[1]d>\nl%[1]d\n</l%[1]d>", 7-i))
+					want = append(want, fmt.Sprintf("anchor: <l%[1]d data>\nl%[1]d\n</l%[1]d>", 7-i))
 				}
 				if diff := cmp.Diff(append(want, "history: hello"), texts(project(t, run, user("hello")))); diff != "" {
 					t.Error(diff)

@@ -49,12 +49,15 @@ type Timeouts struct {
 
 // Spec describes a layer.
 type Spec struct {
-	ID          string // required, unique, [a-z0-9-]+
-	Name        string // for people; default the ID
-	Slot        int    // order inside a band, ascending; ties keep the order given
-	Scope       Scope  // default ScopeThread
-	Budget      projection.Budget
-	Placement   projection.Placement
+	ID        string // required, unique, [a-z0-9-]+
+	Name      string // for people; default the ID
+	Slot      int    // order inside a band, ascending; ties keep the order given
+	Scope     Scope  // default ScopeThread
+	Budget    projection.Budget
+	Placement projection.Placement
+	// Authority is Data unless set. Instruction is for what the host or a reviewer vouches
+	// for, and for nothing else: the model follows it as a system message.
+	Authority   projection.Authority
 	Required    bool // never cut; if it cannot fit, Project fails with ErrBudget
 	Timeouts    Timeouts
 	OnInitError InitErrorPolicy
@@ -142,10 +145,12 @@ type RecallInput[S any] struct {
 // Recalled is what Recall contributes. Text is shorthand for one item. An empty
 // output contributes nothing; Note may say why.
 type Recalled[S any] struct {
-	Text   string
-	Items  []projection.Item // only their text and Refs are used; the report notes other fields
-	Refs   []string          // with Text: record keys or item ids it was made from
-	Note   string            // for the turn report
+	Text string
+	// Of Items only the text, Refs and Remembered are used; the report notes other
+	// fields. A Remembered item is data even if the layer's authority is Instruction.
+	Items  []projection.Item
+	Refs   []string // with Text: record keys or item ids it was made from
+	Note   string   // for the turn report
 	Change Change[S]
 }
 

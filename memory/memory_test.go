@@ -138,7 +138,7 @@ func TestTurn(t *testing.T) {
 	m := newMemory(t, store, nil, counting("a", ""))
 	run := begin(t, m, memory.Identity{})
 	view := project(t, run, user("hello"))
-	want := []string{"anchor: <a>\na=0\n</a>", "history: hello"}
+	want := []string{"anchor: <a data>\na=0\n</a>", "history: hello"}
 	if diff := cmp.Diff(want, texts(view)); diff != "" {
 		t.Error(diff)
 	}
@@ -151,7 +151,7 @@ func TestTurn(t *testing.T) {
 		t.Errorf("report: %+v", rep)
 	}
 	view = project(t, run, user("more"))
-	if got := texts(view); got[len(got)-1] != "updates: <a replace>\na=1\n</a>" && got[len(got)-1] != "history: more" {
+	if got := texts(view); got[len(got)-1] != "updates: <a data replace>\na=1\n</a>" && got[len(got)-1] != "history: more" {
 		t.Errorf("view: %q", got)
 	}
 	end(t, run)

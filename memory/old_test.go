@@ -93,14 +93,14 @@ func TestOldHead(t *testing.T) {
 	}
 	m := newMemory(t, store, nil, counting("a", memory.ScopeThread), counting("b", memory.ScopeResource))
 	for _, id := range []string{"id-000001", "id-000010"} {
-		for range 2 { // as it was, and as it is then
+		for _, opened := range []string{"the prompt is another version's", ""} { // as it was, when all layers spoke as the system, and as it is then
 			run, err := m.Resume(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)
 			}
 			step := run.Execution().Step()
-			if v := project(t, run, user("more")); v.Opened != "" {
-				t.Errorf("%s, step %d: the prefix did not go on: %s", id, step, v.Opened)
+			if v := project(t, run, user("more")); v.Opened != opened {
+				t.Errorf("%s, step %d: the prefix went on by %q, not %q", id, step, v.Opened, opened)
 			}
 			commit(t, run, "yes")
 			if _, err := thread.Replay(t.Context(), store, id, run.Report().Turn); err != nil {

@@ -106,7 +106,7 @@ func (r *Run) enter(items []projection.Item, in *intake) error {
 	t.encoded = encoded
 	r.log.Append(items...)
 	for i := range items {
-		if items[i].Kind == projection.Message && items[i].Role == projection.User {
+		if items[i].FromUser() {
 			t.fromUser = true
 		}
 	}
@@ -282,11 +282,11 @@ func passages(out *recalled, before []projection.Passage) []projection.Passage {
 	if out.text == "" && len(out.items) == 0 {
 		return nil
 	}
-	if len(out.items) == 0 && len(before) == 1 && before[0].Text == out.text && slices.Equal(before[0].Refs, out.refs) {
+	if len(out.items) == 0 && len(before) == 1 && before[0].Text == out.text && !before[0].Data && slices.Equal(before[0].Refs, out.refs) {
 		return before
 	}
 	texts := make([]projection.Passage, 0, len(out.items)+1)
-	add := func(text string, refs []string) {
+	add := func(text string, refs []string, data bool) {
 		if text == "" {
 			return
 		}
@@ -299,11 +299,11 @@ func passages(out *recalled, before []projection.Passage) []projection.Passage {
 				refs[i] = strings.ToValidUTF8(refs[i], "\uFFFD")
 			}
 		}
-		texts = append(texts, projection.Passage{Text: text, Refs: refs})
+		texts = append(texts, projection.Passage{Text: text, Refs: refs, Data: data})
 	}
-	add(out.text, out.refs)
+	add(out.text, out.refs, false)
 	for i := range out.items {
-		add(out.items[i].Text(), out.items[i].Refs)
+		add(out.items[i].Text(), out.items[i].Refs, out.items[i].Remembered)
 	}
 	return texts
 }
@@ -316,7 +316,7 @@ func unshown(items []projection.Item) string {
 		it := &items[i]
 		media += btoi(slices.ContainsFunc(it.Parts, func(p projection.Part) bool { return p.Type != projection.TextPart }))
 		names += btoi(it.Name != "" && it.Kind != projection.ToolCall) // whose text includes it
-		roles += btoi(it.Kind != "" && it.Kind != projection.Message || it.Role != "" && it.Role != projection.System)
+		roles += btoi(it.Kind != "" && it.Kind != projection.Message || it.Role != "" && it.Role != projection.System && !it.Remembered)
 	}
 	var had []string
 	count := func(n int, what string) {

@@ -57,6 +57,7 @@ func appendPosition(b []byte, p thread.Position) []byte {
 func appendUse(b []byte, u *projection.LayerUse) []byte {
 	b = append(b, '{')
 	b = appendjson.String(appendjson.Field(b, "layer"), u.Layer)
+	b = appendjson.Text(b, "authority", string(u.Authority))
 	b = appendjson.String(appendjson.Field(b, "placement"), string(u.Placement))
 	b = strconv.AppendInt(appendjson.Field(b, "allocated"), int64(u.Allocated), 10)
 	b = strconv.AppendInt(appendjson.Field(b, "used"), int64(u.Used), 10)

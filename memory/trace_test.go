@@ -103,9 +103,9 @@ func TestDeltaIsAHook(t *testing.T) {
 		want  string
 		hooks []string
 	}{
-		{func() (string, bool) { return "", false }, "updates: <all replace>\n" + whole + "2\n</all>", []string{"recall ok 1", "delta ok 0"}},
-		{func() (string, bool) { return "\xff and 3", true }, "updates: <all add>\n\ufffd and 3\n</all>", []string{"recall ok 1", "delta ok 1"}},
-		{func() (string, bool) { panic(secret) }, "updates: <all replace>\n" + whole + "4\n</all>", []string{"recall ok 1", "delta error 0"}},
+		{func() (string, bool) { return "", false }, "updates: <all data replace>\n" + whole + "2\n</all>", []string{"recall ok 1", "delta ok 0"}},
+		{func() (string, bool) { return "\xff and 3", true }, "updates: <all data add>\n\ufffd and 3\n</all>", []string{"recall ok 1", "delta ok 1"}},
+		{func() (string, bool) { panic(secret) }, "updates: <all data replace>\n" + whole + "4\n</all>", []string{"recall ok 1", "delta error 0"}},
 	} {
 		delta = c.delta
 		got, hooks := turn()
@@ -120,7 +120,7 @@ func TestDeltaIsAHook(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	delta = func() (string, bool) { return "short", true }
-	if seen := texts(project(t, run)); seen[len(seen)-1] != "updates: <all add>\nshort\n</all>" {
+	if seen := texts(project(t, run)); seen[len(seen)-1] != "updates: <all data add>\nshort\n</all>" {
 		t.Errorf("after a projection that was cancelled: %q", seen)
 	}
 	end(t, run)

@@ -98,6 +98,7 @@ func (a *assembly) follow() {
 		if c.Failed {
 			continue
 		}
+		t.authority = c.Authority
 		now := outputOf(a.frame.tok, a.mark, c, a.cap, t.last, a.scratch)
 		use.Trimmed = now.trimmed
 		if a.fresh && old != nil {
@@ -130,7 +131,7 @@ func (a *assembly) mustOpen() string {
 	}
 	for i := range a.layers {
 		t := &e.tracks[i]
-		if t.layer != a.layers[i].Layer || t.live != a.placeLive(i, t.live) {
+		if c := &a.layers[i]; t.layer != c.Layer || t.authority != c.Authority || t.live != a.placeLive(i, t.live) {
 			return "layers changed"
 		}
 	}

@@ -98,7 +98,7 @@ func (l *lineage) step(layers []projection.Contribution, items ...projection.Ite
 }
 
 func says(layer, text string) projection.Contribution {
-	c := projection.Contribution{Layer: layer, Budget: 100_000}
+	c := projection.Contribution{Layer: layer, Budget: 100_000, Authority: projection.Instruction}
 	if text != "" {
 		c.Texts = []projection.Passage{{Text: text}}
 	}
@@ -279,7 +279,7 @@ func TestWhatCalmsDownIsAnchoredAgain(t *testing.T) {
 func TestFailedRecallKeepsThePrefix(t *testing.T) {
 	l := newLineage(t)
 	l.step([]projection.Contribution{says("a", "one")}, user("u1"))
-	c := projection.Contribution{Layer: "a", Failed: true}
+	c := projection.Contribution{Layer: "a", Authority: projection.Instruction, Failed: true}
 	check(t, l.step([]projection.Contribution{c}, user("u2")), "anchor <a>~one~</a>", "history u1", "history u2")
 }
 
@@ -536,7 +536,7 @@ func TestSummarize(t *testing.T) {
 	for i := range 6 {
 		say(i)
 	}
-	if want := "history <summary>~until 1~</summary>"; show(v)[0] != want {
+	if want := "history <summary data>~until 1~</summary>"; show(v)[0] != want {
 		t.Fatalf("view begins with %q, want %q", show(v)[0], want)
 	}
 	if len(asked) != 1 || asked[0][0] != "u000" {
@@ -552,7 +552,7 @@ func TestSummarize(t *testing.T) {
 	for i := 20; len(asked) < 3; i++ {
 		say(i)
 	}
-	if want := "history <summary>~until 2~</summary>"; show(v)[0] != want {
+	if want := "history <summary data>~until 2~</summary>"; show(v)[0] != want {
 		t.Errorf("view begins with %q, want %q", show(v)[0], want)
 	}
 	if want := []string{"history was truncated, the summariser failed: model is down"}; !cmp.Equal(v.Notes, want) {
@@ -580,14 +580,14 @@ func TestRequiredLayers(t *testing.T) {
 }
 
 func TestOutputOverItsBudget(t *testing.T) {
-	c := projection.Contribution{Layer: "a", Budget: 60}
+	c := projection.Contribution{Layer: "a", Budget: 80}
 	for i := range 4 {
 		c.Texts = append(c.Texts, projection.Passage{Text: fmt.Sprintf("item %02d", i)})
 	}
 	l := newLineage(t)
 	v := l.step([]projection.Contribution{c}, user("hi"))
-	check(t, v, "anchor <a>~item 00~</a>", "anchor <a>~item 01~</a>", "anchor <a>~item 02~</a>", "history hi")
-	want := projection.LayerUse{Layer: "a", Placement: projection.Anchor, Allocated: 60, Used: 48, Yielded: 12, Items: 3, Trimmed: 1}
+	check(t, v, "anchor <a data>~item 00~</a>", "anchor <a data>~item 01~</a>", "anchor <a data>~item 02~</a>", "history hi")
+	want := projection.LayerUse{Layer: "a", Placement: projection.Anchor, Allocated: 80, Used: 63, Yielded: 17, Items: 3, Trimmed: 1}
 	if diff := cmp.Diff(want, v.Layers[0]); diff != "" {
 		t.Error(diff)
 	}

@@ -206,12 +206,12 @@ func TestFits(t *testing.T) {
 	}
 	size := len("<notes>\nhello\n</notes>")
 	for limit, ok := range map[int]bool{size - 1: false, size: true, size + 1: true} {
-		if n, fits := f.Fits("notes", "hello", limit); n != size || fits != ok {
+		if n, fits := f.Fits("notes", projection.Instruction, "hello", limit); n != size || fits != ok {
 			t.Errorf("within %d: %d tokens, %t", limit, n, fits)
 		}
 	}
 	counted = 0
-	if n, fits := f.Fits("notes", strings.Repeat("x", 1<<20), 1000); fits || n <= 1000 || n > 1<<20 || counted > 0 {
+	if n, fits := f.Fits("notes", projection.Instruction, strings.Repeat("x", 1<<20), 1000); fits || n <= 1000 || n > 1<<20 || counted > 0 {
 		t.Errorf("a megabyte within 1,000: %d tokens, %t, counted %d", n, fits, counted)
 	}
 }

@@ -2,6 +2,7 @@ package projection
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,6 +38,7 @@ func (it *Item) AppendJSON(b []byte) []byte {
 	b = appendjson.Bool(b, "failed", it.Failed)
 	b = appendjson.Time(b, "time", it.Time)
 	b = appendjson.Text(b, "layer", it.Layer)
+	b = appendjson.Bool(b, "remembered", it.Remembered)
 	b = appendjson.Text(b, "action", string(it.Action))
 	b = appendjson.Texts(b, "refs", it.Refs)
 	return append(b, '}')
@@ -61,7 +63,7 @@ func (p *Part) appendJSON(b []byte) []byte {
 func (it *Item) Equal(other *Item) bool {
 	return it.Kind == other.Kind && it.Role == other.Role && it.Layer == other.Layer && it.Action == other.Action &&
 		it.ID == other.ID && it.Name == other.Name && it.CallID == other.CallID && it.Arguments == other.Arguments &&
-		it.Failed == other.Failed && it.Time.Equal(other.Time) &&
+		it.Failed == other.Failed && it.Remembered == other.Remembered && it.Time.Equal(other.Time) &&
 		slices.Equal(it.Refs, other.Refs) && slices.EqualFunc(it.Parts, other.Parts, Part.equal)
 }
 
@@ -83,6 +85,9 @@ func (it *Item) Validate() error {
 	case ToolCall, ToolResult, Reasoning:
 	default:
 		return fmt.Errorf("kind %q is none of message, tool_call, tool_result, reasoning", it.Kind)
+	}
+	if it.Remembered && (it.Kind != Message || it.Role != User) {
+		return errors.New("what is remembered is a message with the role user")
 	}
 	for i := range it.Parts {
 		switch it.Parts[i].Type {

@@ -80,18 +80,25 @@ func (a *assembly) billAnew(h *history) bill {
 	prefix, live := a.frame.systemSize+h.tokens, 0
 	cached, unbroken := a.frame.systemSize, true
 	var b bill
-	for i := range a.tracks {
+	place := func(i int) {
 		t := &a.tracks[i]
 		toLive := a.placeLive(i, p.live(t))
 		b.turn += p.changes(t, toLive)
 		if toLive {
 			live += t.size
 			unbroken = unbroken && len(t.pinned.items) == 0
-			continue
+			return
 		}
 		prefix += t.size
 		if unbroken = unbroken && t.pinned.reads(t.last); unbroken {
 			cached += t.pinned.size
+		}
+	}
+	for _, first := range []bool{true, false} { // as they stand in the band
+		for i := range a.tracks {
+			if (a.tracks[i].authority == Instruction) == first {
+				place(i)
+			}
 		}
 	}
 	b.turn += p.cached * float64(prefix)

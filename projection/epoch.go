@@ -29,15 +29,16 @@ type epoch struct {
 
 // track is what a lineage knows about one layer's output.
 type track struct {
-	layer   string
-	live    bool    // whether it is placed live in this epoch
-	changed uint64  // one bit per sample, the newest lowest
-	samples int     // projections compared with the previous one, at most 64
-	sum     uint32  // of the latest output
-	size    int     // of the latest output, in tokens
-	last    *output // the latest output; in a restored epoch, told
-	pinned  *output // what is in the anchor band
-	told    *output // what the stable prefix says: pinned, or what was published since
+	layer     string
+	authority Authority
+	live      bool    // whether it is placed live in this epoch
+	changed   uint64  // one bit per sample, the newest lowest
+	samples   int     // projections compared with the previous one, at most 64
+	sum       uint32  // of the latest output
+	size      int     // of the latest output, in tokens
+	last      *output // the latest output; in a restored epoch, told
+	pinned    *output // what is in the anchor band
+	told      *output // what the stable prefix says: pinned, or what was published since
 }
 
 // published is an update that became part of history.
@@ -95,11 +96,24 @@ func (e *epoch) track(i int, layer string) *track {
 // anchorItems returns the anchor band.
 func (e *epoch) anchorItems() []Item {
 	if e.anchors == nil {
-		for i := range e.tracks {
-			e.anchors = append(e.anchors, e.tracks[i].pinned.items...)
-		}
+		e.anchors = anchored(e.tracks)
 	}
 	return e.anchors
+}
+
+// anchored returns the anchor band: instructions first, which an adapter may move to
+// a provider's system field, then data.
+func anchored(tracks []track) (items []Item) {
+	for _, data := range []bool{false, true} {
+		for i := range tracks {
+			for _, it := range tracks[i].pinned.items {
+				if it.Remembered == data {
+					items = append(items, it)
+				}
+			}
+		}
+	}
+	return items
 }
 
 // enoughSamples is how often an output must have been compared before its churn

@@ -87,11 +87,11 @@ func (f *Frame) Allocate(layers []Budget) (Allocation, error) {
 	return Allocate(f.Cap(), f.systemSize, 0, layers)
 }
 
-// Fits returns how many tokens a text takes as a view shows it for a layer,
-// including its wrapper, and whether that is at most limit. For a text that is
-// far too long it returns a lower bound without counting.
-func (f *Frame) Fits(layer, text string, limit int) (tokens int, ok bool) {
-	it := f.markers.wrap(layer, "", text)
+// Fits returns how many tokens a text takes as a view shows it for a layer of an
+// authority, including its wrapper, and whether that is at most limit. For a text
+// that is far too long it returns a lower bound without counting.
+func (f *Frame) Fits(layer string, authority Authority, text string, limit int) (tokens int, ok bool) {
+	it := f.markers.wrap(layer, authority, "", text)
 	tokens = sizeWithin(f.tok, &it, limit)
 	return tokens, tokens <= limit
 }

@@ -129,6 +129,10 @@ func (p *program) item() projection.Item {
 		return projection.Thought(p.text())
 	case 8:
 		it := projection.Text(projection.User, p.text())
+		if it.Remembered = p.next(2) == 1; it.Remembered { // as who puts data into a log
+			it.Parts[0].Text = "<summary data>\n1\n</summary>"
+			return it
+		}
 		it.Parts = append(it.Parts, projection.Part{Type: projection.ImagePart, URL: "u"}, projection.Part{Type: projection.FilePart, Data: make([]byte, p.next(200))})
 		return it
 	}
@@ -179,6 +183,9 @@ func FuzzAssemble(f *testing.F) {
 			layers[i].Layer = fmt.Sprint("l", i)
 			layers[i].Placement = []projection.Placement{projection.Auto, projection.Auto, projection.Anchor, projection.Live}[p.next(4)]
 			layers[i].Required = p.next(6) == 5
+			if p.next(2) == 1 {
+				layers[i].Authority = projection.Instruction
+			}
 			if lo, hi := p.next(50), p.next(3)*400; lo <= hi {
 				budgets[i] = projection.Between(lo, hi)
 			}
@@ -208,7 +215,7 @@ func FuzzAssemble(f *testing.F) {
 				if p.next(3) == 0 {
 					layers[i].Texts = nil
 					for range p.next(4) {
-						layers[i].Texts = append(layers[i].Texts, projection.Passage{Text: p.text()})
+						layers[i].Texts = append(layers[i].Texts, projection.Passage{Text: p.text(), Data: p.next(4) == 3})
 					}
 				}
 			}
@@ -261,24 +268,22 @@ func checkView(t *testing.T, v *projection.View, tok projection.Tokenizer, prefi
 	total, n := 0, 0
 	calls, results := map[string]int{}, map[string]int{}
 	var text, held []byte
-	newest := false
-	for _, it := range v.All() {
+	newest, dataFrom := false, false
+	for band, it := range v.All() {
 		total += projection.Size(tok, it)
-		if block := it.Text(); it.Layer != "" || strings.HasPrefix(block, "<summary>\n") && it.Role == projection.System && it.ID == "" {
-			name := it.Layer
-			if name == "" {
-				name = "summary"
+		if block := it.Text(); it.Layer != "" || it.Remembered {
+			checkBlock(t, band, it, block)
+			open := 0
+			for id, n := range calls {
+				open += n - results[id]
 			}
-			head, text, _ := strings.Cut(block, ">\n")
-			text, whole := strings.CutSuffix(text, "\n</"+name+">")
-			if it.Action == projection.Retract {
-				head, text, whole = "<"+name+" retract", "", block == "<"+name+" retract/>"
+			if open > 0 && it.Layer != "" { // a host may put data anywhere into its log
+				t.Fatalf("the layer %q stands between a call and its result", it.Layer)
 			}
-			if tag := forged(text); !whole || head != strings.TrimSuffix("<"+name+" "+string(it.Action), " ") || tag != "" {
-				t.Fatalf("a text forges %q in\n%.2000q", tag, block)
+			if dataFrom = dataFrom || it.Remembered; band == projection.BandAnchor && dataFrom && !it.Remembered {
+				t.Fatalf("data stands before the instructions of %q", it.Layer)
 			}
 		}
-		text = it.AppendText(text)
 		if n++; n == v.Stable {
 			held = bytes.Clone(text)
 		}
@@ -291,7 +296,7 @@ func checkView(t *testing.T, v *projection.View, tok projection.Tokenizer, prefi
 				t.Fatalf("result %q without its call before it", it.CallID)
 			}
 		case projection.Message:
-			newest = newest || it.Role == projection.User && it.Layer == "" && it.Text() == prefix.Query()
+			newest = newest || it.FromUser() && it.Text() == prefix.Query()
 		}
 	}
 	switch {
@@ -386,6 +391,33 @@ func btoi(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// checkBlock checks that a layer's item, or a summary, is one block and says what it is.
+func checkBlock(t *testing.T, band projection.Band, it *projection.Item, block string) {
+	t.Helper()
+	name, head := it.Layer, "<"+it.Layer
+	if name == "" {
+		name, head = "summary", "<summary"
+	}
+	if it.Remembered {
+		head += " data"
+	}
+	if it.Action != "" {
+		head += " " + string(it.Action)
+	}
+	inner, opened := strings.CutPrefix(block, head+">\n")
+	inner, closed := strings.CutSuffix(inner, "\n</"+name+">")
+	if it.Action == projection.Retract {
+		inner, opened, closed = "", block == head+"/>", true
+	}
+	role := projection.System
+	if it.Remembered {
+		role = projection.User
+	}
+	if tag := forged(inner); !opened || !closed || tag != "" || it.Role != role || it.Kind != projection.Message {
+		t.Fatalf("band %s has as %s and %s, forging %q:\n%.2000q", band, it.Kind, it.Role, tag, block)
+	}
 }
 
 // newestExchange returns the ids of the calls that the model made last and that were

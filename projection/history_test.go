@@ -154,7 +154,7 @@ func TestCapReached(t *testing.T) {
 // TestRoomForASummary: a summary may fill an eighth of what history has, and is left out
 // where what must be shown leaves it no room.
 func TestRoomForASummary(t *testing.T) {
-	wrapped := len("<summary>\n\n</summary>")
+	wrapped := len("<summary data>\n\n</summary>")
 	for _, c := range []struct {
 		name     string
 		summary  string

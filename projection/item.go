@@ -40,8 +40,12 @@ type Item struct {
 	Failed    bool      `json:"failed,omitempty"`    // of a ToolResult that reports an error
 	Time      time.Time `json:"time,omitzero"`       // when it happened; set by the runtime
 	Layer     string    `json:"layer,omitempty"`     // the layer it came from, if any
-	Action    Action    `json:"action,omitempty"`    // if the item is an update: what it does to the layer's earlier text
-	Refs      []string  `json:"refs,omitempty"`      // record keys or item ids from which it was made
+	// Remembered says that the item is [Data] that a layer remembered. Its role is
+	// User, because models read data there, but no user said it now: it is never a
+	// query.
+	Remembered bool     `json:"remembered,omitempty"`
+	Action     Action   `json:"action,omitempty"` // if the item is an update: what it does to the layer's earlier text
+	Refs       []string `json:"refs,omitempty"`   // record keys or item ids from which it was made
 }
 
 // Action says what an update does to the text of its layer that is earlier in
@@ -143,6 +147,10 @@ func (it *Item) AppendText(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
+// FromUser reports whether a user said it: it is a message of that role, and nothing
+// that was remembered.
+func (it *Item) FromUser() bool { return it.Kind == Message && it.Role == User && !it.Remembered }
+
 // outside reports whether the item comes from outside rather than from the model.
 func (it *Item) outside() bool {
 	return it.Kind == ToolResult || it.Kind == Message && it.Role != Assistant
@@ -165,6 +173,9 @@ func (it *Item) marker() byte {
 		return 'd'
 	case Assistant:
 		return 'a'
+	}
+	if it.Remembered {
+		return 'm'
 	}
 	return 'u'
 }

@@ -71,7 +71,7 @@ func (l *log) append(it Item, size int) {
 		}
 		l.mate[at-l.first], l.mate[call-l.first] = call, at
 		delete(l.open, it.CallID)
-	case it.Kind == Message && it.Role == User:
+	case it.FromUser():
 		l.users = append(l.users, at)
 	}
 }

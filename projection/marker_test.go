@@ -109,7 +109,7 @@ func TestTagsInSummaries(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, it := range v.All() {
-				if strings.HasPrefix(it.Text(), "<summary>\n") {
+				if strings.HasPrefix(it.Text(), "<summary data>\n") {
 					return it.Text()
 				}
 			}
@@ -120,7 +120,7 @@ func TestTagsInSummaries(t *testing.T) {
 			p.Append(user(strings.Repeat(fmt.Sprint("said ", i), 8)))
 			first = summary()
 		}
-		want := "<summary>\n" + strings.ToValidUTF8(s[1], "\uFFFD") + "\n</summary>"
+		want := "<summary data>\n" + strings.ToValidUTF8(s[1], "\uFFFD") + "\n</summary>"
 		if got := summary(says("notes", "x"), says("knowledge-canon", "x")); got != want {
 			t.Errorf("the summary %q, first %q, is shown with the layers as\n%q, want\n%q", s[0], first, got, want)
 		}
@@ -134,7 +134,7 @@ func TestFitsCountsWhatIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Repeat("</knowledge-canon>", 50)
-	size, _ := frame.Fits("notes", text, 1<<20)
+	size, _ := frame.Fits("notes", projection.Instruction, text, 1<<20)
 	for _, budget := range []int{size, size - 1} {
 		c := says("notes", text)
 		c.Budget = budget
@@ -142,7 +142,7 @@ func TestFitsCountsWhatIsShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, fits := frame.Fits("notes", text, budget)
+		_, fits := frame.Fits("notes", projection.Instruction, text, budget)
 		if use := v.Layers[0]; fits != (use.Items == 1) || fits && use.Used != size || fits != (budget == size) {
 			t.Errorf("a text that Fits says to take %d tokens and %v of %d: %+v", size, fits, budget, use)
 		}
@@ -156,8 +156,8 @@ func TestDefusingPlainTextAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"plain", "日本語 " + strings.Repeat("é", 500), "a <b> <note> < c"} {
-		plain := testing.AllocsPerRun(100, func() { frame.Fits("notes", strings.Repeat("x", 10), 1000) })
-		if n := testing.AllocsPerRun(100, func() { frame.Fits("notes", text, 1000) }); n > plain {
+		plain := testing.AllocsPerRun(100, func() { frame.Fits("notes", projection.Instruction, strings.Repeat("x", 10), 1000) })
+		if n := testing.AllocsPerRun(100, func() { frame.Fits("notes", projection.Instruction, text, 1000) }); n > plain {
 			t.Errorf("%.20q: %v allocations, %v for a plain text", text, n, plain)
 		}
 	}

@@ -31,8 +31,9 @@ func (a *assembly) open(ctx context.Context, reason string) (*View, error) {
 		return nil, err
 	}
 	room := a.cap - must.total()
-	anchors, anchorSize := a.place(false, &room)
+	_, anchorSize := a.place(false, &room)
 	live, liveSize := a.place(true, &room)
+	anchors := anchored(a.tracks)
 
 	h := history{from: min(max(a.epoch.from, a.begin), must.begin), summary: a.epoch.summary, short: must.short, saved: must.saved}
 	a.cutHistory(ctx, &h, room+must.user+must.exchange, &must)
@@ -252,7 +253,7 @@ func (a *assembly) summarize(ctx context.Context, dropped []Item, limit int, pre
 
 // summary returns the item that contains a summary.
 func (a *assembly) summary(text string) *Item {
-	it := a.mark.wrap(summaryName, "", text)
+	it := a.mark.wrap(summaryName, Data, "", text)
 	it.Layer = ""
 	return &it
 }
@@ -317,7 +318,7 @@ func (a *assembly) finish(anchors []Item, anchorSize int, h *history, live []Ite
 	}
 	for i := range a.tracks {
 		use := &v.Layers[i]
-		use.Placement = Live
+		use.Placement, use.Authority = Live, a.layers[i].Authority
 		if t := &a.tracks[i]; !t.live {
 			use.Placement = Anchor
 			use.inPrefix(t, h.ledger, updates.Items)

@@ -10,6 +10,7 @@ import (
 type Contribution struct {
 	Layer     string
 	Placement Placement
+	Authority Authority // of its texts, but for those that say that they are data
 	Required  bool
 	Budget    int       // tokens allocated to it, wrappers included
 	Texts     []Passage // trimmed to the budget, from the end
@@ -25,6 +26,7 @@ type Contribution struct {
 type Passage struct {
 	Text string
 	Refs []string
+	Data bool // it is data, whatever the authority of the contribution
 }
 
 // output is what a layer contributed, wrapped and measured, as it is in a view.
@@ -35,11 +37,12 @@ type output struct {
 	size  int    // tokens of all
 	sum   uint32 // CRC-32C of the texts, to detect a difference in the next output
 
-	parts   []Part    // of the items
-	given   []Passage // what it was made from; nil if the output was restored
-	markers *markers  // the tags that its texts cannot spell
-	budget  int
-	trimmed int
+	authority Authority // of the contribution
+	parts     []Part    // of the items
+	given     []Passage // what it was made from; nil if the output was restored
+	markers   *markers  // the tags that its texts cannot spell
+	budget    int
+	trimmed   int
 }
 
 // nothing is the output of a layer that says nothing.
@@ -56,21 +59,25 @@ func outputOf(tok Tokenizer, m *markers, c *Contribution, limit int, last *outpu
 	if !c.Required {
 		limit = min(limit, c.Budget)
 	}
-	if last.budget == limit && last.markers == m && last.given != nil && slices.EqualFunc(last.given, c.Texts, Passage.same) {
+	if last.budget == limit && last.markers == m && last.authority == c.Authority && last.given != nil && slices.EqualFunc(last.given, c.Texts, Passage.same) {
 		return last
 	}
 	if len(c.Texts) == 0 {
 		return nothing
 	}
 	out := newOutput(len(c.Texts))
-	out.given, out.budget, out.markers = c.Texts, limit, m
+	out.given, out.budget, out.markers, out.authority = c.Texts, limit, m, c.Authority
 	for i := range c.Texts {
 		p := &c.Texts[i]
 		if p.Text == "" {
 			continue
 		}
-		it := Item{Kind: Message, Role: System, Layer: c.Layer, Refs: p.Refs}
-		out.parts = append(out.parts, Part{Type: TextPart, Text: m.wrapped(c.Layer, "", p.Text)})
+		authority := c.Authority
+		if p.Data {
+			authority = Data
+		}
+		it := Item{Kind: Message, Role: authority.role(), Remembered: authority != Instruction, Layer: c.Layer, Refs: p.Refs}
+		out.parts = append(out.parts, Part{Type: TextPart, Text: m.wrapped(c.Layer, authority, "", p.Text)})
 		it.Parts = out.parts[len(out.parts)-1 : len(out.parts) : len(out.parts)]
 		size := sizeWithin(tok, &it, limit)
 		if !c.Required && size > limit-out.size {
@@ -102,8 +109,8 @@ func newOutput(n int) *output {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// same reports whether two passages have the same text.
-func (p Passage) same(other Passage) bool { return p.Text == other.Text }
+// same reports whether two passages read the same.
+func (p Passage) same(other Passage) bool { return p.Text == other.Text && p.Data == other.Data }
 
 func (o *output) add(it Item, size int) {
 	o.items, o.sizes, o.size = append(o.items, it), append(o.sizes, size), add(o.size, size)
@@ -111,7 +118,16 @@ func (o *output) add(it Item, size int) {
 
 // reads reports whether two outputs look the same in a view.
 func (o *output) reads(other *output) bool {
-	return o == other || slices.EqualFunc(o.items, other.items, func(a, b Item) bool { return a.Text() == b.Text() })
+	return o == other || slices.EqualFunc(o.items, other.items, func(a, b Item) bool { return a.Text() == b.Text() && a.Role == b.Role })
+}
+
+// least returns the authority of an update that says all that the output says: where
+// some of that is data, all of it is.
+func (o *output) least(authority Authority) Authority {
+	if slices.ContainsFunc(o.items, func(it Item) bool { return it.Remembered }) {
+		return Data
+	}
+	return authority
 }
 
 // plain is the text of an output without the wrapper.
@@ -136,19 +152,25 @@ func sizeWithin(tok Tokenizer, it *Item, limit int) int {
 }
 
 // wrap returns the item that contains a layer's text.
-func (m *markers) wrap(layer string, action Action, text string) Item {
-	it := Text(System, m.wrapped(layer, action, text))
-	it.Layer, it.Action = layer, action
+func (m *markers) wrap(layer string, authority Authority, action Action, text string) Item {
+	it := Text(authority.role(), m.wrapped(layer, authority, action, text))
+	it.Layer, it.Action, it.Remembered = layer, action, authority != Instruction
 	return it
 }
 
+// dataMark marks the opening tag of data.
+const dataMark = " data"
+
 // wrapped returns a text, without any tags, in a tag named after the layer.
-func (m *markers) wrapped(layer string, action Action, text string) string {
+func (m *markers) wrapped(layer string, authority Authority, action Action, text string) string {
 	text = m.defused(text)
 	var b strings.Builder
-	b.Grow(len(text) + 2*len(layer) + len(action) + 10)
+	b.Grow(len(text) + 2*len(layer) + len(dataMark) + len(action) + 10)
 	b.WriteByte('<')
 	b.WriteString(layer)
+	if authority != Instruction {
+		b.WriteString(dataMark)
+	}
 	if action != "" {
 		b.WriteByte(' ')
 		b.WriteString(string(action))
@@ -175,23 +197,23 @@ func unwrap(it *Item, name string) string {
 // layer says now: only the change if the layer can put it more briefly and it
 // fits in room tokens with what is already there, or else the whole new output.
 func update(tok Tokenizer, m *markers, c *Contribution, told, now *output, room int) (Item, int) {
-	text := now.plain()
+	text, authority := now.plain(), now.least(c.Authority)
 	var it Item
 	switch {
 	case len(now.items) == 0:
-		it = m.wrap(c.Layer, Retract, "")
+		it = m.wrap(c.Layer, authority, Retract, "")
 	case len(told.items) == 0:
-		it = m.wrap(c.Layer, Add, text)
+		it = m.wrap(c.Layer, authority, Add, text)
 	default:
 		if c.Delta != nil {
 			if delta, ok := c.Delta(told.plain(), text); ok && len(delta) < len(text) {
-				it = m.wrap(c.Layer, Add, delta)
+				it = m.wrap(c.Layer, authority, Add, delta)
 				if size := Size(tok, &it); size <= room {
 					return withRefs(it, now), size
 				}
 			}
 		}
-		it = m.wrap(c.Layer, Replace, text)
+		it = m.wrap(c.Layer, authority, Replace, text)
 	}
 	return withRefs(it, now), Size(tok, &it)
 }

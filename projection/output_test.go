@@ -14,7 +14,7 @@ import (
 // prefix, and how many items that is.
 func TestLayerUse(t *testing.T) {
 	passages := func(texts ...string) (c projection.Contribution) {
-		c = projection.Contribution{Layer: "a", Budget: 1000}
+		c = projection.Contribution{Layer: "a", Authority: projection.Instruction, Budget: 1000}
 		for _, text := range texts {
 			c.Texts = append(c.Texts, projection.Passage{Text: text})
 		}
@@ -22,7 +22,7 @@ func TestLayerUse(t *testing.T) {
 	}
 	const wrapped, action = len("<a>\n\n</a>"), len(" replace")
 	grows := func(before, now string) (string, bool) { return strings.CutPrefix(now, before) }
-	failed := projection.Contribution{Layer: "a", Budget: 1000, Failed: true}
+	failed := projection.Contribution{Layer: "a", Authority: projection.Instruction, Budget: 1000, Failed: true}
 	live := passages("now", "and then")
 	live.Placement = projection.Live
 	liveFailed := failed
@@ -36,7 +36,7 @@ func TestLayerUse(t *testing.T) {
 		{"nothing to say", []projection.Contribution{passages()}, projection.LayerUse{}},
 		{"sent", []projection.Contribution{passages("one"), passages("four")}, projection.LayerUse{Used: wrapped + action + 4, Carried: wrapped + 3, Items: 2, Update: "sent"}},
 		{"sent again", []projection.Contribution{passages("one"), passages("four"), passages("seven")}, projection.LayerUse{Used: wrapped + action + 5, Carried: wrapped + 3, Items: 2, Update: "sent"}},
-		{"added", []projection.Contribution{passages("one"), {Layer: "a", Budget: 1000, Delta: grows, Texts: passages("one, two").Texts}},
+		{"added", []projection.Contribution{passages("one"), {Layer: "a", Authority: projection.Instruction, Budget: 1000, Delta: grows, Texts: passages("one, two").Texts}},
 			projection.LayerUse{Used: wrapped + 3 + wrapped + len(" add") + len(", two"), Items: 2, Update: "sent"}},
 		{"taken back", []projection.Contribution{passages("one"), passages()}, projection.LayerUse{Used: len("<a retract/>"), Carried: wrapped + 3, Items: 2, Update: "sent"}},
 		{"said late", []projection.Contribution{passages(), passages("one")}, projection.LayerUse{Used: wrapped + len(" add") + 3, Items: 1, Update: "sent"}},
@@ -57,7 +57,7 @@ func TestLayerUse(t *testing.T) {
 				v = l.step([]projection.Contribution{step, large}, user("u"))
 			}
 			want := c.want
-			want.Layer, want.Allocated, want.Yielded = "a", 1000, 1000-want.Used
+			want.Layer, want.Authority, want.Allocated, want.Yielded = "a", projection.Instruction, 1000, 1000-want.Used
 			if want.Placement == "" {
 				want.Placement = projection.Anchor
 			}
@@ -100,7 +100,7 @@ func TestDeltaWithinBudget(t *testing.T) {
 		{"no shorter", 1000, strings.ToUpper(now), "updates <a replace>~" + now + "~</a>"},
 	} {
 		l := newLineage(t)
-		say := projection.Contribution{Layer: "a", Budget: c.budget, Texts: []projection.Passage{{Text: before}}}
+		say := projection.Contribution{Layer: "a", Authority: projection.Instruction, Budget: c.budget, Texts: []projection.Passage{{Text: before}}}
 		l.step([]projection.Contribution{say, large}, user("u"))
 		say.Texts = []projection.Passage{{Text: now}}
 		say.Delta = func(string, string) (string, bool) { return c.delta, true }
@@ -114,7 +114,7 @@ func TestDeltaWithinBudget(t *testing.T) {
 // TestBudgetChanges: a layer that says the same is trimmed to what it may say now.
 func TestBudgetChanges(t *testing.T) {
 	l := newLineage(t)
-	say := projection.Contribution{Layer: "a", Placement: projection.Live, Texts: []projection.Passage{{Text: "one"}, {Text: "two"}}}
+	say := projection.Contribution{Layer: "a", Authority: projection.Instruction, Placement: projection.Live, Texts: []projection.Passage{{Text: "one"}, {Text: "two"}}}
 	size := len("<a>\none\n</a>")
 	for _, c := range []struct{ budget, items, trimmed int }{
 		{2 * size, 2, 0},
@@ -135,7 +135,7 @@ func TestBudgetChanges(t *testing.T) {
 // leave room for it beside what must be shown.
 func TestCapLeavesRoom(t *testing.T) {
 	size := len("<a>\n...\n</a>")
-	say := projection.Contribution{Layer: "a", Budget: 1000, Texts: []projection.Passage{{Text: "one"}, {Text: "sixteen, or more"}, {Text: "two"}}}
+	say := projection.Contribution{Layer: "a", Authority: projection.Instruction, Budget: 1000, Texts: []projection.Passage{{Text: "one"}, {Text: "sixteen, or more"}, {Text: "two"}}}
 	for room, items := range map[int]int{0: 0, size - 1: 0, size: 1, 2*size - 1: 1, 2 * size: 2, 3*size + 13: 3} {
 		l := newLineage(t)
 		l.System, l.Tail = []projection.Item{projection.Text(projection.System, strings.Repeat("s", 100))}, []projection.Item{user("now")}

@@ -27,6 +27,26 @@ const (
 	Live   Placement = "live"   // after history, rendered anew every time
 )
 
+// Authority says how a model should take the text of a layer.
+type Authority string
+
+// The authorities of a layer.
+const (
+	// Data is what somebody said or did: the user, a tool, a page. It is sent as a
+	// user message, and both its tag and its item mark it as remembered data.
+	Data Authority = ""
+	// Instruction is what the model should follow, because the host or a reviewer
+	// vouches for it. It is sent as a system message.
+	Instruction Authority = "instruction"
+)
+
+func (a Authority) role() Role {
+	if a == Instruction {
+		return System
+	}
+	return User
+}
+
 // Summarizer writes a summary of items in at most max tokens. If there is a
 // previous summary, the items begin with it. It replaces the model that other
 // frameworks call on overflow.

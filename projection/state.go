@@ -14,9 +14,9 @@ import (
 // such as the texts of layers, the state has only a number; the caller stores
 // each of them once.
 
-// stateFormat is the first byte of a state. Texts of a state of format 1 may
-// contain tags of blocks, so the next view opens an epoch.
-const stateFormat = 2
+// stateFormat is the first byte of a state. In older states, texts may contain tags
+// of blocks, and all of them have the role system, so the next view opens an epoch.
+const stateFormat = 3
 
 // ErrState means that a state cannot be restored: it is damaged, of a newer
 // version, or taken with a different log. A prefix without it opens an epoch
@@ -57,7 +57,7 @@ func (p *Prefix) AppendState(b []byte, ref func(it *Item, size int) int) []byte 
 		t := &e.tracks[i]
 		same := t.told == t.pinned || t.told.sum == t.pinned.sum && t.told.reads(t.pinned)
 		w.text(t.layer)
-		w.number(btoi(t.live) | btoi(same)<<1)
+		w.number(btoi(t.live) | btoi(same)<<1 | btoi(t.authority == Instruction)<<2)
 		w.b = binary.AppendUvarint(w.b, t.changed)
 		w.number(t.samples, int(t.sum), t.size)
 		w.output(t.pinned)
@@ -138,6 +138,9 @@ func (p *Prefix) Restore(state []byte, item func(number int) *Item, pinned *Item
 	for range r.count() {
 		t := track{layer: r.text()}
 		flags = r.number()
+		if flags&4 != 0 {
+			t.authority = Instruction
+		}
 		t.live, t.changed, t.samples, t.sum, t.size = flags&1 != 0, r.uint(), min(r.number(), 64), uint32(r.number()), r.number()
 		t.pinned = r.output()
 		if t.told = t.pinned; flags&2 == 0 {

@@ -95,7 +95,7 @@ func TestDamagedState(t *testing.T) {
 	l := grown(t, projection.Summarize, 3)
 	var items []projection.Item
 	state := l.prefix.AppendState(nil, func(it *projection.Item, size int) int {
-		if summary := strings.HasPrefix(it.Text(), "<summary>"); summary != (size == -1) {
+		if summary := strings.HasPrefix(it.Text(), "<summary data>"); summary != (size == -1) {
 			t.Errorf("%q is given with %d tokens", it.Text(), size)
 		}
 		items = append(items, *it)

@@ -48,6 +48,7 @@ type View struct {
 // LayerUse is what a layer received and used in one view.
 type LayerUse struct {
 	Layer     string    `json:"layer"`
+	Authority Authority `json:"authority,omitempty"`
 	Placement Placement `json:"placement"` // Anchor or Live, as decided
 	Allocated int       `json:"allocated"`
 	Used      int       `json:"used"`              // tokens of its present text, wrappers included

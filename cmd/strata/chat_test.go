@@ -20,7 +20,7 @@ func FuzzChat(f *testing.F) { adaptertest.Fuzz(f, chatAdapter) }
 
 var chatAdapter = adaptertest.Adapter[[]openai.ChatCompletionMessageParamUnion]{
 	Request: func(view *projection.View) ([]openai.ChatCompletionMessageParamUnion, error) {
-		return chatMessages(view), nil
+		return chatMessages(view, false), nil
 	},
 	Items:   itemsOfChat,
 	Without: []string{adaptertest.Reasoning, adaptertest.Failures},

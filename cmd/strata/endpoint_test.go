@@ -241,7 +241,7 @@ func TestChatMessagesOrder(t *testing.T) {
 		projection.Text(projection.User, "and?"),
 	}
 	view := &projection.View{Segments: []projection.Segment{{Band: projection.BandHistory, Items: items, From: -1}}}
-	data, err := json.Marshal(chatMessages(view))
+	data, err := json.Marshal(chatMessages(view, false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,5 +261,53 @@ func TestChatMessagesOrder(t *testing.T) {
 	}
 	if !strings.Contains(string(data), "data:image/png;base64,eA==") {
 		t.Errorf("the image is missing: %s", data)
+	}
+}
+
+// Instructions at the beginning are system messages. Later ones stay in their place,
+// and data is the user's, marked.
+func TestChatMessagesAuthority(t *testing.T) {
+	block := func(role projection.Role, layer, text string, remembered bool) projection.Item {
+		it := projection.Text(role, text)
+		it.Layer, it.Remembered = layer, remembered
+		return it
+	}
+	view := &projection.View{Segments: []projection.Segment{
+		{Band: projection.BandSystem, Items: []projection.Item{projection.Text(projection.System, "You help.")}, From: -1},
+		{Band: projection.BandAnchor, Items: []projection.Item{
+			block(projection.System, "rules", "<rules>\nBe kind.\n</rules>", false), block(projection.User, "notes", "<notes data>\nx\n</notes>", true),
+		}, From: -1},
+		{Band: projection.BandHistory, Items: []projection.Item{
+			projection.Text(projection.System, "said so"), projection.Text(projection.User, "hi"), block(projection.System, "rules", "<rules replace>\nBe brief.\n</rules>", false),
+		}, From: 0},
+		{Band: projection.BandLive, Items: []projection.Item{block(projection.User, "recall", "<recall data>\ny\n</recall>", true)}, From: -1},
+	}}
+	for developer, want := range map[bool]string{
+		true:  "system system user system user developer user",
+		false: "system system user system user user user",
+	} {
+		data, err := json.Marshal(chatMessages(view, developer))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []chatMessage
+		if err := json.Unmarshal(data, &got); err != nil {
+			t.Fatal(err)
+		}
+		var roles []string
+		for _, m := range got {
+			roles = append(roles, m.Role)
+		}
+		if strings.Join(roles, " ") != want {
+			t.Errorf("developer %t: roles %v, want %s", developer, roles, want)
+		}
+	}
+	for url, want := range map[string]bool{
+		"https://api.openai.com/v1": true, "https://eu.api.openai.com/v1": true, "https://x.openai.azure.com/openai/v1/": true,
+		"http://localhost:11434/v1": false, "https://openai.com.evil.example/v1": false, "https://notopenai.com": false, "": false, ":": false,
+	} {
+		if isOpenAI(url) != want {
+			t.Errorf("%q is OpenAI's: %t", url, !want)
+		}
 	}
 }

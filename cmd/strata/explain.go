@@ -254,6 +254,9 @@ func (e *explainer) leftOut(x *thread.Explanation) {
 	for i := range x.Layers {
 		u := &x.Layers[i]
 		placement := string(u.Placement)
+		if u.Authority != projection.Data {
+			placement += ", " + string(u.Authority)
+		}
 		if u.Update != "" {
 			placement += ", update " + u.Update
 		}

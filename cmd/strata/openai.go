@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -26,7 +27,10 @@ type endpoint struct {
 	client openai.Client
 	model  string
 	tracer trace.Tracer
-	stream func(text string) // called with the answer as it arrives
+	// developer says whether the endpoint has that role, as OpenAI's own does. Others
+	// drop such a message, or refuse the request.
+	developer bool
+	stream    func(text string) // called with the answer as it arrives
 }
 
 func newEndpoint(baseURL, model, key string, tr *tracing, stream func(string)) *endpoint {
@@ -34,7 +38,16 @@ func newEndpoint(baseURL, model, key string, tr *tracing, stream func(string)) *
 	if key != "" {
 		opts = append(opts, option.WithAPIKey(key))
 	}
-	return &endpoint{client: openai.NewClient(opts...), model: model, tracer: tr.tracer(), stream: stream}
+	return &endpoint{client: openai.NewClient(opts...), model: model, tracer: tr.tracer(), developer: isOpenAI(baseURL), stream: stream}
+}
+
+func isOpenAI(baseURL string) bool {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return false
+	}
+	host := "." + u.Hostname()
+	return strings.HasSuffix(host, ".openai.com") || strings.HasSuffix(host, ".openai.azure.com")
 }
 
 // maxRounds is how often a model may call tools in one turn; in the last round
@@ -46,7 +59,7 @@ const maxRounds = 8
 func (e *endpoint) answer(ctx context.Context, run *memory.Run, _ *transcript.Turn, view *projection.View, round int) (memory.Response, []projection.Item, error) {
 	params := openai.ChatCompletionNewParams{
 		Model:         e.model,
-		Messages:      chatMessages(view),
+		Messages:      chatMessages(view, e.developer),
 		StreamOptions: openai.ChatCompletionStreamOptionsParam{IncludeUsage: openai.Bool(true)},
 	}
 	if round < maxRounds-1 {
@@ -193,9 +206,21 @@ type chat struct {
 }
 
 // chatMessages translates a view. Reasoning is left out: the API takes none.
-func chatMessages(view *projection.View) []openai.ChatCompletionMessageParamUnion {
+//
+// Instructions of a layer that stand behind the beginning stay where they are, as
+// messages of the role developer, or of the user where the endpoint has no such role:
+// their tag says what they are. At the beginning they are system messages. What is
+// remembered data is a user's message, as its item says.
+func chatMessages(view *projection.View, developer bool) []openai.ChatCompletionMessageParamUnion {
 	c := chat{open: make(map[string]bool)}
-	for _, it := range view.All() {
+	for band, it := range view.All() {
+		if it.Layer != "" && it.Role == projection.System && band != projection.BandAnchor {
+			later := *it
+			if later.Role = projection.User; developer {
+				later.Role = projection.Developer
+			}
+			it = &later
+		}
 		c.add(it)
 	}
 	for i := range c.waiting {

@@ -96,7 +96,7 @@ func overBudgetItem(items []projection.Item, over *projection.BudgetError) int {
 		return largest
 	}
 	for i, it := range slices.Backward(items) {
-		if it.Kind == projection.Message && it.Role == projection.User {
+		if it.FromUser() {
 			return i
 		}
 	}

@@ -228,6 +228,9 @@ func itemSpeaker(it *projection.Item) string {
 	case projection.Reasoning:
 		return "thought"
 	}
+	if it.Remembered {
+		return "memory"
+	}
 	return preview(string(it.Role), 9)
 }
 

@@ -62,7 +62,7 @@ func Example() {
 	main()
 	// Output:
 	// Please call me Anna.
-	// <working-memory>
+	// <working-memory data>
 	// profile.preferred_name: Anna
 	// </working-memory>
 	// Good morning!

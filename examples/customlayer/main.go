@@ -26,6 +26,7 @@ func Mood() memory.Layer {
 		Slot:      memory.SlotSteering,
 		Budget:    projection.Exactly(100),
 		Placement: projection.Live,
+		Authority: projection.Instruction, // its text is ours; what a user said would be data
 	}, memory.Hooks[mood]{
 		Recall: func(_ context.Context, in *memory.RecallInput[mood]) (memory.Recalled[mood], error) {
 			if in.State.Complaints < 2 {
@@ -36,7 +37,7 @@ func Mood() memory.Layer {
 		Store: func(_ context.Context, in *memory.StoreInput[mood]) (memory.Change[mood], error) {
 			n := 0
 			for _, it := range in.New {
-				if it.Role == projection.User && strings.Contains(strings.ToLower(it.Text()), "wrong") {
+				if it.FromUser() && strings.Contains(strings.ToLower(it.Text()), "wrong") {
 					n++
 				}
 			}

@@ -37,7 +37,7 @@ func Example() {
 	// user         Hi! My name is Anna and I live in Lisbon.
 	// assistant    Noted.
 	// user         The deadline for the report is 2026-03-14.
-	// system       <working-memory add>
+	// user         <working-memory data add>
 	// profile.location: Lisbon
 	// profile.name: Anna
 	// </working-memory>
@@ -47,13 +47,13 @@ func Example() {
 	// user         The deadline for the report is 2026-03-14.
 	// tool_call    today({})
 	// tool_result  2026-03-01
-	// system       <working-memory add>
+	// user         <working-memory data add>
 	// deadlines.report: 2026-03-14
 	// profile.location: Lisbon
 	// profile.name: Anna
 	// </working-memory>
 	//
-	// system       <working-memory>
+	// user         <working-memory data>
 	// deadlines.report: 2026-03-14
 	// profile.location: Lisbon
 	// profile.name: Anna

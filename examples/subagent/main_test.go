@@ -3,7 +3,7 @@ package main
 func Example() {
 	main()
 	// Output:
-	// <findings>
+	// <findings data>
 	// the data fits one machine
 	// bbolt is one file
 	// badger writes faster

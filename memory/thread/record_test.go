@@ -84,7 +84,11 @@ func liveThrough(t *testing.T, store storage.Adapter) {
 	}
 	turn := 0
 	text := func(id string, placement projection.Placement, tokens int, f func() (string, error)) memory.Layer {
-		return memory.Define(memory.Spec{ID: id, Placement: placement, Budget: projection.Exactly(tokens)}, memory.Hooks[int]{
+		spec := memory.Spec{ID: id, Placement: placement, Budget: projection.Exactly(tokens)}
+		if placement == projection.Anchor {
+			spec.Authority = projection.Instruction
+		}
+		return memory.Define(spec, memory.Hooks[int]{
 			Recall: func(context.Context, *memory.RecallInput[int]) (memory.Recalled[int], error) {
 				s, err := f()
 				out := memory.Recalled[int]{Note: "for the report"}

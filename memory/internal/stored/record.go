@@ -14,8 +14,8 @@ import (
 
 // Format is the version of the records of threads. Since 2, turns, epochs and
 // states may be packed; since 3, an epoch is a state of package projection; since
-// 4, it is part of the head. Only heads and epochs carry the version, and heads
-// are read first.
+// 4, it is part of the head, and items may be remembered data. Only heads and
+// epochs carry the version, and heads are read first.
 const Format = 4
 
 // Decode reads the record that is stored under a key.
