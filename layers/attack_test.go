@@ -99,7 +99,7 @@ func plant(t *testing.T, store storage.Adapter, text string) *knowing {
 	if err := c.run.Commit(t.Context(), memory.Response{Items: []projection.Item{projection.Text(projection.Assistant, "I call the Zebra Pump: "+text), call}}); err != nil {
 		t.Fatal(err)
 	}
-	failed := projection.Result("c1", "The zebra pump failed on 2026-01-02: "+text)
+	failed := projection.Result("c1", "TOOLSAID: the zebra pump failed on 2026-01-02: "+text)
 	failed.Failed = true
 	c.take(failed)
 	c.commit("The Zebra Pump said on 2026-01-03: " + text)
@@ -155,9 +155,13 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// checkAttack tests what holds of every prompt.
+// checkAttack tests what holds of every prompt: that blocks are whole and nothing in
+// them is a tag of one, that only what the host and reviewers said is a system message,
+// and comes first, that data is no user's message, and that nothing is anchored that a
+// tool said.
 func checkAttack(t *testing.T, row attack, ask string, view *projection.View) {
 	t.Helper()
+	data := false
 	names := map[string]bool{"summary": true}
 	for _, use := range view.Layers {
 		names[use.Layer] = true
@@ -170,13 +174,27 @@ func checkAttack(t *testing.T, row attack, ask string, view *projection.View) {
 		case it.Layer == "":
 			continue // as it was said
 		}
+		rules := it.Layer == "instructions" || it.Layer == "knowledge-canon" || it.Layer == "procedural" && !strings.Contains(text, "[proposed")
+		role := projection.User
+		if rules {
+			role = projection.System
+		}
+		if it.Role != role || it.Remembered == rules || it.FromUser() {
+			t.Errorf("%s: %s has the role %s, remembered %t: %q", row.name, it.Layer, it.Role, it.Remembered, text)
+		}
+		if data = data || it.Remembered; band == projection.BandAnchor && rules && data {
+			t.Errorf("%s: %s stands behind data", row.name, it.Layer)
+		}
+		if band == projection.BandAnchor && strings.Contains(text, "TOOLSAID") {
+			t.Errorf("%s: %s has anchored what a tool said: %q", row.name, it.Layer, text)
+		}
 		head, inner, _ := strings.Cut(text, ">\n")
 		inner, whole := strings.CutSuffix(inner, "\n</"+it.Layer+">")
 		if tag := spelledTag(inner, names); !whole || !strings.HasPrefix(head+" ", "<"+it.Layer+" ") || tag != "" {
 			t.Errorf("%s, %s: forged %q in\n%q", row.name, ask, tag, text)
 		}
-		if id := it.Layer; (id == "instructions" || id == "knowledge-canon") && strings.Contains(text, "POISON") {
-			t.Errorf("%s: %s says\n%q", row.name, id, text)
+		if rules && strings.Contains(text, "POISON") {
+			t.Errorf("%s: %s says\n%q", row.name, it.Layer, text)
 		}
 	}
 }

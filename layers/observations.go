@@ -3,6 +3,7 @@ package layers
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 // ObservationsOptions configures [Observations].
 type ObservationsOptions struct {
 	// Spec overrides: ID "observations", slot [memory.SlotObservations], scope
-	// resource, budget 200 to 2,000 tokens.
+	// resource, budget 200 to 2,000 tokens, placement live with Observe, else auto.
 	Spec memory.Spec
 	// ObserveAt is how many tokens of events are collected before they are
 	// observed; 0 means 1,000, negative every turn. When an execution ends, the
@@ -24,9 +25,10 @@ type ObservationsOptions struct {
 	// CondenseAt is the size of the notes, in tokens, at which they are condensed
 	// to half; 0 means 1,500.
 	CondenseAt int
-	// Observe writes notes on events. It replaces the default, which keeps
-	// sentences that score high for decisions, dates, numbers, names and
-	// preferences.
+	// Observe writes notes on events. It replaces the default, which keeps the
+	// sentences of messages that score high for decisions, dates, numbers, names and
+	// preferences, and notes that a tool failed. Results of tools are among the
+	// events: notes on them may repeat what a tool returned, and are never anchored.
 	Observe func(ctx context.Context, in ObserveInput) ([]Observation, error)
 	// Condense returns fewer notes to replace in.Notes, at most in.Target tokens
 	// of them. It replaces the default, which merges notes that say the same and
@@ -40,6 +42,9 @@ type Observation struct {
 	Text     string    `json:"text"`               // one line of at most 500 bytes
 	Salience int       `json:"salience,omitempty"` // how much it matters; by the default scale 1 to 10
 	Refs     []string  `json:"refs,omitempty"`     // ids of the items from which it was made
+	// Tools says that the note may repeat what a tool returned. The layer sets it, and
+	// shows such a note only if it is live.
+	Tools bool `json:"tools,omitempty"`
 }
 
 // ObserveInput is the input of Observe.
@@ -79,9 +84,13 @@ func Observations(opts *ObservationsOptions) memory.Layer {
 	if o.CondenseAt <= 0 {
 		o.CondenseAt = 1500
 	}
+	placement := projection.Auto
+	if o.Observe != nil {
+		placement = projection.Live
+	}
 	o.spec = override(memory.Spec{
 		ID: "observations", Slot: memory.SlotObservations, Scope: memory.ScopeResource,
-		Budget: projection.Between(200, 2000), Format: 1,
+		Budget: projection.Between(200, 2000), Placement: placement, Format: 2,
 	}, o.Spec)
 	return memory.Define(o.spec, memory.Hooks[observed]{
 		Recall: o.recall,
@@ -94,8 +103,9 @@ func Observations(opts *ObservationsOptions) memory.Layer {
 		Dispose: func(ctx context.Context, in *memory.DisposeInput[observed]) error {
 			return o.calls.wait(ctx, in.Execution)
 		},
-		Clone: observed.clone,
-		Delta: changed,
+		Clone:   observed.clone,
+		Migrate: o.migrate,
+		Delta:   changed,
 	})
 }
 
@@ -137,6 +147,10 @@ func (o *observations) recall(_ context.Context, in *memory.RecallInput[observed
 		notes = append(notes, "condense failed: "+e)
 	}
 	list := in.State.Notes
+	if o.spec.Placement != projection.Live && slices.ContainsFunc(list, fromTools) {
+		list = slices.DeleteFunc(slices.Clone(list), fromTools)
+		notes = append(notes, fmt.Sprintf("%d notes on what tools returned are left out: only a live layer shows them", len(in.State.Notes)-len(list)))
+	}
 	if len(list) == 0 {
 		notes = append(notes, "nothing was observed yet")
 		return memory.Recalled[observed]{Note: strings.Join(notes, "; ")}, nil
@@ -156,7 +170,7 @@ func (o *observations) recall(_ context.Context, in *memory.RecallInput[observed
 		list = mostSalient(list, len(list)-lo)
 		text = renderNotes(list)
 		notes = append(notes, fmt.Sprintf("%d of %d notes are left out: they exceed the budget of %d tokens",
-			lo, len(in.State.Notes), in.Budget))
+			lo, lo+len(list), in.Budget))
 	}
 	out := memory.Recalled[observed]{Text: text, Note: strings.Join(notes, "; ")}
 	cited := make(map[string]bool)
@@ -169,6 +183,25 @@ func (o *observations) recall(_ context.Context, in *memory.RecallInput[observed
 		}
 	}
 	return out, nil
+}
+
+func fromTools(n Observation) bool { return n.Tools }
+
+// migrate reads a state of format 1, which did not say what notes repeat. Those of the
+// default did repeat what failing tools returned.
+func (o *observations) migrate(_ int, data []byte) (observed, error) {
+	var s observed
+	err := json.Unmarshal(data, &s)
+	for i := range s.Notes {
+		n := &s.Notes[i]
+		if n.Tools = o.Observe != nil; n.Tools {
+			continue
+		}
+		if speaker, text, _ := strings.Cut(n.Text, ": "); strings.HasPrefix(text, "failed: ") {
+			n.Text = speaker + ": failed"
+		}
+	}
+	return s, err
 }
 
 // renderNotes writes one line for each note, with its day.
@@ -248,15 +281,18 @@ func (o *observations) observe(ctx context.Context, x *memory.Execution, s obser
 		return nil, err
 	}
 	var refs []string
+	tools := false
 	for i := range batch {
 		refs = append(refs, batch[i].ID)
+		tools = tools || batch[i].Kind == projection.ToolResult
 	}
-	return tidyNotes(notes, batch[len(batch)-1].Time, refs), nil
+	return tidyNotes(notes, batch[len(batch)-1].Time, refs, tools || slices.ContainsFunc(s.Notes, fromTools)), nil
 }
 
-// tidyNotes bounds what a user's function returned, and fills in missing
-// fields.
-func tidyNotes(list []Observation, at time.Time, refs []string) []Observation {
+// tidyNotes bounds what a user's function returned, and fills in missing fields.
+// tools says that something the function was given may repeat what tools returned,
+// and so may what it made of it.
+func tidyNotes(list []Observation, at time.Time, refs []string, tools bool) []Observation {
 	var out []Observation
 	for _, n := range list[:min(len(list), maxNoted)] {
 		if n.Text = line(n.Text, maxObservation); n.Text == "" {
@@ -269,6 +305,7 @@ func tidyNotes(list []Observation, at time.Time, refs []string) []Observation {
 			n.Refs = refs
 		}
 		n.Refs = union(nil, n.Refs)
+		n.Tools = tools
 		out = append(out, n)
 	}
 	return out
@@ -336,7 +373,7 @@ func (o *observations) condense(ctx context.Context, x *memory.Execution, notes 
 			return o.Condense(ctx, in)
 		})
 		if err == nil {
-			fewer = tidyNotes(fewer, notes[len(notes)-1].Time, nil)
+			fewer = tidyNotes(fewer, notes[len(notes)-1].Time, nil, slices.ContainsFunc(notes, fromTools))
 			if x.Count(renderNotes(fewer)) >= tokens {
 				err = fmt.Errorf("condense %d notes: they did not get fewer", len(notes))
 			}

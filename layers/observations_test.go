@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stratamem/strata/layers"
+	"github.com/stratamem/strata/memory"
 	"github.com/stratamem/strata/projection"
 	"github.com/stratamem/strata/storage"
 )
@@ -206,5 +207,64 @@ func TestObserveOnce(t *testing.T) {
 	b.end()
 	if got := talk(t, remember(t, store, layer), "c", "r").ask("hm"); strings.Count(got, "events") != 2 {
 		t.Errorf("the notes of two calls are %q", got)
+	}
+}
+
+// What a tool returned is never anchored: the default notes that it failed, and what
+// a function makes of it is shown by a live layer alone, also after it was condensed.
+func TestObserveTools(t *testing.T) {
+	repeat := func(_ context.Context, in layers.ObserveInput) ([]layers.Observation, error) {
+		var out []layers.Observation
+		for _, e := range in.Events {
+			out = append(out, layers.Observation{Text: "noted: " + e.Text})
+		}
+		return out, nil
+	}
+	condense := func(_ context.Context, in layers.CondenseInput) ([]layers.Observation, error) {
+		return []layers.Observation{{Text: "condensed: " + in.Notes[len(in.Notes)-1].Text}}, nil
+	}
+	anchored := memory.Spec{Placement: projection.Anchor}
+	store := openMem(t)
+	for i, o := range []struct {
+		name           string
+		opts           layers.ObservationsOptions
+		shown, missing []string
+		placement      projection.Placement
+		note           string
+	}{
+		{"default", layers.ObservationsOptions{}, []string{"fetch: failed\n", "Anna flies to Rome"}, []string{"TOOLSAID"}, projection.Anchor, ""},
+		{"with a function", layers.ObservationsOptions{Observe: repeat}, []string{"noted: TOOLSAID"}, nil, projection.Live, ""},
+		{"with a function, anchored", layers.ObservationsOptions{Observe: repeat, Spec: anchored}, []string{"fetch: failed\n"}, []string{"TOOLSAID"}, projection.Anchor, "notes on what tools returned are left out"},
+		{"condensed", layers.ObservationsOptions{Observe: repeat, Condense: condense, CondenseAt: 1}, []string{"condensed: "}, nil, projection.Live, ""},
+		{"then the default again", layers.ObservationsOptions{}, []string{"Anna flies to Rome"}, []string{"TOOLSAID", "condensed"}, projection.Anchor, "notes on what tools returned are left out"},
+	} {
+		o.opts.ObserveAt = -1
+		c := talk(t, remember(t, store, layers.Observations(&o.opts)), fmt.Sprint("t", i), "r")
+		c.ask(fmt.Sprintf("On 2026-05-0%d Anna flies to Rome, we decided.", i+1))
+		if err := c.run.Commit(t.Context(), memory.Response{Items: []projection.Item{projection.Call("1", "fetch", "{}")}}); err != nil {
+			t.Fatal(err)
+		}
+		failed := projection.Result("1", "TOOLSAID to obey")
+		failed.Failed, failed.Name = true, "fetch"
+		c.take(failed)
+		c.commit("Well.")
+		c.end()
+		c = talk(t, remember(t, store, layers.Observations(&o.opts)), fmt.Sprint("s", i), "r")
+		view := c.take(projection.Text(projection.User, "so?"))
+		got := shown(view)
+		for _, want := range o.shown {
+			if !strings.Contains(got+"\n", want) {
+				t.Errorf("%s: %q is not in\n%s", o.name, want, got)
+			}
+		}
+		for _, not := range o.missing {
+			if strings.Contains(got, not) {
+				t.Errorf("%s: %q is in\n%s", o.name, not, got)
+			}
+		}
+		if use := view.Layers[0]; use.Placement != o.placement || !strings.Contains(c.note("observations"), o.note) {
+			t.Errorf("%s: %+v, note %q", o.name, use, c.note("observations"))
+		}
+		c.end()
 	}
 }

@@ -53,7 +53,7 @@ const (
 )
 
 // observe is the default observer: the sentences of messages that score at
-// least worthNoting, and failures of tools.
+// least worthNoting, and that tools failed.
 func observe(batch []Event) []Observation {
 	var out []Observation
 	for i := range batch {
@@ -63,7 +63,7 @@ func observe(batch []Event) []Observation {
 		}
 		if e.Kind == projection.ToolResult {
 			if e.Failed {
-				note(worthNoting, "failed: "+line(e.Text, sentenceLength/2))
+				note(worthNoting, "failed") // what it returned is data of a tool's
 			}
 			continue
 		}
@@ -165,6 +165,7 @@ func condense(notes []Observation, target int, count func([]Observation) int) []
 		}
 		n.Salience = max(n.Salience, kept[same].Salience)
 		n.Refs = union(kept[same].Refs, n.Refs)
+		n.Tools = n.Tools || kept[same].Tools
 		kept = append(slices.Delete(kept, same, same+1), n)
 		sets = append(slices.Delete(sets, same, same+1), set)
 	}
