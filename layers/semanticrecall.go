@@ -200,8 +200,8 @@ func (r *semanticRecall) recall(ctx context.Context, in *memory.RecallInput[stru
 		}
 		docs[h.ID] = &h.Doc
 	}
-	const overhead = 24 // tokens of what the view puts around
-	room := in.Budget - overhead
+	wrapper, _ := in.Execution.Fits(r.id, "", in.Budget)
+	room := in.Budget - wrapper
 	packed := search.Pack(found.Hits, room, in.Execution.Count)
 	for packed.Text != "" { // a text that contains tags takes more space when shown
 		tokens, ok := in.Execution.Fits(r.id, packed.Text, in.Budget)
