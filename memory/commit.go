@@ -99,7 +99,7 @@ func (r *Run) learn(ctx context.Context, traced bool) error {
 		return err
 	}
 	r.amend(hc)
-	r.reuse(hc)
+	r.calls.keep(hc)
 	t.learned = true
 	return nil
 }
@@ -156,10 +156,10 @@ func (r *Run) appendRecord(b []byte, n int, d detail) []byte {
 
 // appendTexts appends the marked texts that turn n is the first to show, or
 // that are stored in a turn too old to refer to.
-func (r *Run) appendTexts(b []byte, n int) []byte {
+func (w *work) appendTexts(b []byte, n int) []byte {
 	some := false
-	for _, x := range r.texts.marked {
-		if r.texts.turn(x, n) != n {
+	for _, x := range w.texts.marked {
+		if w.texts.turn(x, n) != n {
 			continue
 		}
 		if !some {
@@ -204,8 +204,8 @@ func (r *Run) appendReport(b []byte) []byte {
 }
 
 // appendUsed appends what the turn cost.
-func (r *Run) appendUsed(b []byte) []byte {
-	if resp := r.turn.response; resp != nil {
+func (w *work) appendUsed(b []byte) []byte {
+	if resp := w.turn.response; resp != nil {
 		if u := &resp.Usage; *u != (Usage{}) {
 			b = appendUsage(appendjson.Field(b, "usage"), u)
 		}
@@ -218,7 +218,7 @@ func (r *Run) appendUsed(b []byte) []byte {
 }
 
 // appendView appends a view by reference.
-func (r *Run) appendView(b []byte, v *projection.View, n int) []byte {
+func (w *work) appendView(b []byte, v *projection.View, n int) []byte {
 	b = append(appendjson.Field(b, "view"), '{')
 	b = strconv.AppendInt(appendjson.Field(b, "cap"), int64(v.Cap), 10)
 	b = strconv.AppendInt(appendjson.Field(b, "tokens"), int64(v.Tokens), 10)
@@ -229,23 +229,23 @@ func (r *Run) appendView(b []byte, v *projection.View, n int) []byte {
 	for i := range v.Segments {
 		s := &v.Segments[i]
 		if s.From >= 0 {
-			b = r.appendStretch(b, s.Band, s.From, len(s.Items), n)
+			b = w.appendStretch(b, s.Band, s.From, len(s.Items), n)
 			continue
 		}
-		b = r.beginBand(b, s.Band)
+		b = beginBand(b, s.Band)
 		b = append(appendjson.Field(b, "items"), '[')
 		for j := range s.Items {
 			if j > 0 {
 				b = append(b, ',')
 			}
-			b = r.texts.appendRef(b, r.texts.mark(&s.Items[j], -1), n)
+			b = w.texts.appendRef(b, w.texts.mark(&s.Items[j], -1), n)
 		}
 		b = append(b, ']', '}')
 	}
 	return append(b, ']', '}')
 }
 
-func (r *Run) beginBand(b []byte, band projection.Band) []byte {
+func beginBand(b []byte, band projection.Band) []byte {
 	if b[len(b)-1] != '[' {
 		b = append(b, ',')
 	}
@@ -254,14 +254,14 @@ func (r *Run) beginBand(b []byte, band projection.Band) []byte {
 
 // appendStretch appends a stretch of the log: one range, or one for each
 // lineage that it spans.
-func (r *Run) appendStretch(b []byte, band projection.Band, from, count, n int) []byte {
+func (w *work) appendStretch(b []byte, band projection.Band, from, count, n int) []byte {
 	for count > 0 {
-		p := r.log.position(from, n)
+		p := w.log.position(from, n)
 		here := count
 		if p.Execution != "" { // it may end before the stretch does
-			here = min(here, r.log.endOf(p.Execution)-from)
+			here = min(here, w.log.endOf(p.Execution)-from)
 		}
-		b = r.beginBand(b, band)
+		b = beginBand(b, band)
 		b = appendPosition(appendjson.Field(b, "log"), p)
 		b = appendjson.Int(b, "count", here)
 		b = append(b, '}')

@@ -396,9 +396,25 @@ func (c *call) failure(phase context.Context) (status Status, took time.Duration
 	return StatusError, took, err
 }
 
-// reuse keeps the memory of the calls for the next ones, if nothing can touch
-// it any more.
-func (r *Run) reuse(hc *hookCalls) {
+// callRoom is the memory of finished calls, which the next ones reuse.
+type callRoom struct {
+	calls []call
+	clock *time.Timer
+	done  chan struct{}
+}
+
+// lend gives the room to hc, which is to make n calls.
+func (c *callRoom) lend(hc *hookCalls, n int) {
+	hc.clock, hc.done = c.clock, c.done
+	if cap(c.calls) >= n {
+		hc.calls = c.calls[:n]
+		clear(hc.calls)
+	}
+	*c = callRoom{}
+}
+
+// keep takes the memory of the calls, if nothing can touch it any more.
+func (c *callRoom) keep(hc *hookCalls) {
 	if !hc.timely {
 		return
 	}
@@ -407,5 +423,5 @@ func (r *Run) reuse(hc *hookCalls) {
 			return
 		}
 	}
-	r.spare, r.clock, r.done = hc.calls, hc.clock, hc.done
+	*c = callRoom{hc.calls, hc.clock, hc.done}
 }

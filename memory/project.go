@@ -117,8 +117,8 @@ func (r *Run) enter(items []projection.Item, in *intake) error {
 }
 
 // holds reports whether an item with an id is in the current turn.
-func (r *Run) holds(id string) bool {
-	return slices.ContainsFunc(r.log.Items(r.log.start, r.log.Len()), func(it projection.Item) bool { return it.ID == id })
+func (w *work) holds(id string) bool {
+	return slices.ContainsFunc(w.log.Items(w.log.start, w.log.Len()), func(it projection.Item) bool { return it.ID == id })
 }
 
 func (r *Run) hasAppend() bool {
@@ -184,7 +184,7 @@ func (r *Run) assemble(ctx context.Context, span trace.Span, traced bool) (*proj
 	from, _ := r.log.History()
 	view, err := r.log.Project(ctx, r.contribs)
 	r.reportCalls(hc, view) // a failed Recall does not fail the turn
-	r.reuse(hc)
+	r.calls.keep(hc)
 	if err != nil {
 		return nil, err
 	}

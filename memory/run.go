@@ -33,50 +33,16 @@ type Run struct {
 
 	siblings []sibling // the layers' states as hooks see them; guarded by mu
 
-	work   token // held during an operation
+	work
 	writer writer
-
-	// The following belongs to the current operation.
-	lineage  lineage
-	log      heldLog
-	texts    *texts
-	number   func(it *projection.Item, size int) int // of a text, as they are marked
-	ending   ending
-	contribs []projection.Contribution // of the active layers that recall, in slot order
-	turn     *turn                     // nil between turns
-	room     turn                      // its memory
-	taken    []projection.Item         // a buffer
-	spare    []call                    // of a finished hook; their memory is reused for the next calls
-	clock    *time.Timer               // of those calls, likewise
-	done     chan struct{}
-	untraced trace.TracerProvider // the one that made no span for the run; nil: none
-}
-
-// turn is the current turn as far as it has got.
-type turn struct {
-	view     *projection.View
-	encoded  []byte    // its items as JSON, with commas
-	given    int       // number of its first items, which come from the parent's current turn
-	response *Response // as passed to Commit
-	fromUser bool      // whether it has a user message
-	learned  bool      // whether its Store hooks have run
-}
-
-// idle reports whether the current turn has nothing to store: what began it
-// failed, or a child was given it and did nothing.
-func (r *Run) idle() bool {
-	t := r.turn
-	return t.view == nil && t.response == nil && r.log.Len() == r.log.start+t.given
 }
 
 func (m *Memory) newRun(id string, who Identity) *Run {
 	r := &Run{
 		m: m, id: id, runKey: stored.RunKey(id), who: who,
-		work: newToken(), writer: writer{token: newToken()}, family: family{merging: newToken()},
-		log: heldLog{Prefix: m.frame.NewPrefix(0)}, texts: newTexts(m.frame.Tokenizer(), m.opts.KeepTurns),
+		work: newWork(m), writer: writer{token: newToken()}, family: family{merging: newToken()},
 		cells: make([]*cell, len(m.layers)),
 	}
-	r.number = func(it *projection.Item, size int) int { return r.texts.mark(it, size).index }
 	r.stop, r.cancel = context.WithCancel(context.Background())
 	for i := range m.layers {
 		l := &m.layers[i]
@@ -179,14 +145,7 @@ func (r *Run) prepare(ctx context.Context, traced bool, h hook, order []int, do 
 		return hc
 	}
 	if h == hookRecall || h == hookStore {
-		// Only these two run under the work token, one after another.
-		reuse := r.spare
-		hc.clock, hc.done = r.clock, r.done
-		r.clock, r.done = nil, nil
-		if r.spare = nil; cap(reuse) >= n {
-			hc.calls = reuse[:n]
-			clear(hc.calls)
-		}
+		r.calls.lend(hc, n) // these two run one after another, in operations
 	}
 	if hc.calls == nil {
 		hc.calls = make([]call, n)

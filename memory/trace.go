@@ -94,21 +94,30 @@ func (t *tracing) current() trace.TracerProvider {
 // phase begins the span of a phase. recording is false if tracing is off; then
 // nothing below it is traced either.
 //
-// A span without a context shows that its provider makes none. The run does not
-// ask that provider again, which saves three allocations each time.
 func (t *tracing) phase(ctx context.Context, name string, r *Run) (_ context.Context, span trace.Span, recording bool) {
 	provider := t.current()
-	if r.untraced != nil && r.untraced == provider {
+	if r.untraced.is(provider) {
 		return ctx, noSpan, false
 	}
 	ctx, span = t.tracer.Start(ctx, name)
-	if !span.SpanContext().IsValid() && reflect.TypeOf(provider).Comparable() {
-		r.untraced = provider
-	}
+	r.untraced.note(provider, span)
 	if recording = span.IsRecording(); recording {
 		span.SetAttributes(attrExecution.String(r.id), attrDepth.Int(r.family.depth), attrConversation.String(r.who.Thread))
 	}
 	return ctx, span, recording
+}
+
+// untraced is the provider that makes no spans for a run, if that is known. It is
+// not asked again, which saves three allocations each time.
+type untraced struct{ provider trace.TracerProvider }
+
+func (u *untraced) is(p trace.TracerProvider) bool { return u.provider != nil && u.provider == p }
+
+// note takes a span without a context to show that its provider makes none.
+func (u *untraced) note(p trace.TracerProvider, span trace.Span) {
+	if !span.SpanContext().IsValid() && reflect.TypeOf(p).Comparable() {
+		u.provider = p
+	}
 }
 
 // noSpan is a span that nobody sees.
