@@ -2,7 +2,10 @@ package killtest_test
 
 import (
 	"bytes"
+	"regexp"
+	"slices"
 	"strings"
+	"testing"
 )
 
 // Tokens are words that nothing else has: q3a17q for a turn, z3d5z for the
@@ -61,4 +64,20 @@ func firstToken(kind byte, text string) string {
 // into the archive is no part of the turn's batch, and may be there before it.
 func callID(token string, n int) string {
 	return strings.ReplaceAll(token, "q", "w") + string(rune('0'+n))
+}
+
+// packedEpoch is in the head of a lineage, in base64, which spells a token by chance
+// once in a few hundred heads.
+var packedEpoch = regexp.MustCompile(`"epoch":"[A-Za-z0-9+/=]*"`)
+
+// TestPackedEpoch shows that a head is searched but for its epoch.
+func TestPackedEpoch(t *testing.T) {
+	head := []byte(`{"v":4,"execution":"q1a2q","epoch":"KLUv/q0a7q6v==","more":"q3a4q"}`)
+	var got []string
+	for token := range tokens('q', packedEpoch.ReplaceAll(head, nil)) {
+		got = append(got, token)
+	}
+	if !slices.Equal(got, []string{"q1a2q", "q3a4q"}) {
+		t.Errorf("found %q", got)
+	}
 }
