@@ -116,15 +116,20 @@ func (l *layout) mayHold(dir, prefix string) bool {
 	return strings.HasPrefix(kind, prefix) || strings.HasPrefix(prefix, kind)
 }
 
+// known reports whether the state has a document in a file, or a commit is at it.
+func (s *Store) known(dir, name string) bool {
+	s.mu.RLock()
+	busy := s.busy[dir+"/"+name] // read before the state
+	s.mu.RUnlock()
+	return busy || s.docAt(dir, name) != nil
+}
+
 // strays returns the faults of a listing, and its files that the state does not
 // have, although it has been brought up to date since.
 func (s *Store) strays(l listing) []storage.Fault {
 	for _, rel := range l.files {
 		dir, name := cutRel(rel)
-		s.mu.RLock()
-		busy := s.busy[rel] // read before the state
-		s.mu.RUnlock()
-		if busy || s.docAt(dir, name) != nil {
+		if s.known(dir, name) {
 			continue
 		}
 		reason, repair := "the name of the file gives no key", "rename the file"
@@ -134,9 +139,16 @@ func (s *Store) strays(l listing) []storage.Fault {
 			}
 			reason = "another file has the same key: " + key
 		} else if !s.layout.Load().isSpace(top(dir)) && (isCut(dir) || isCut(name)) {
-			text, _, err := s.readText(dir, name)
+			text, was, err := s.readText(dir, name)
 			if errors.Is(err, os.ErrNotExist) {
 				continue
+			}
+			if err == nil {
+				// It may have come back since the state was asked, or be gone again.
+				known := s.known(dir, name)
+				if _, now, err := s.readText(dir, name); known || err != nil || now != was {
+					continue
+				}
 			}
 			if err == nil {
 				_, err = decode(text, true)
