@@ -93,7 +93,6 @@ func (t *tracing) current() trace.TracerProvider {
 
 // phase begins the span of a phase. recording is false if tracing is off; then
 // nothing below it is traced either.
-//
 func (t *tracing) phase(ctx context.Context, name string, r *Run) (_ context.Context, span trace.Span, recording bool) {
 	provider := t.current()
 	if r.untraced.is(provider) {
